@@ -1,4 +1,6 @@
-/** The application that the fragments of the documents are of: beside each program as `application.mjs`. */
+/**
+ * The application that fragments of the documents belong to: `application.mjs` beside each program.
+ */
 
 import { setImmediate as turn } from 'node:timers/promises';
 

@@ -1,21 +1,21 @@
 'use strict';
 
 /**
- * The code blocks of the documents, each with what the HTML comment before it says of it:
+ * The code blocks of the documents, each with the keys of the HTML comment before it:
  *
  *   <!-- in: cluster-guard.mjs; needs: postgres, node 24; prints: /^saved$/m -->
  *
- *   in          the program of which the block is a fragment, a file in around/. The block stands
- *               where the file has the line `// …` or `# …`
+ *   in          the program of which the block is a fragment, a file in around/. The block replaces
+ *              the line `// …` or `# …` of the file
  *   needs       servers (postgres, pgbouncer, redis, etcd, s3), linux, or a version of Node.js
- *   file        the block is a file of this name, beside the programs of the page that come after it
- *   prints      what it writes to stdout: a string of JSON, or /a regular expression/
- *   warns       a regular expression of what it writes to stderr; without it, that is nothing
+ *   file        the block is a file of this name, beside the later programs of the page
+ *   prints      its output on stdout: a string of JSON, or /a regular expression/
+ *   warns       a regular expression of its output on stderr; without it, there must be none
  *   tested by   a test that runs it, with a path from the repository's folder
- *   not run     why it cannot be run
+ *   not run     the reason why it cannot be run
  *
- * All keys are optional. A block of JavaScript with `import` or `await` at its top gets an import of
- * each export of this package and of application.mjs that it uses without having declared it.
+ * All keys are optional. If a block of JavaScript has `import` or `await` at its top level, it gets
+ * imports of the exports of this package and of application.mjs that it uses but does not declare.
  */
 
 const assert = require('node:assert/strict');
@@ -24,7 +24,7 @@ const path = require('node:path');
 
 const root = path.join(__dirname, '..', '..');
 const KEYS = ['in', 'needs', 'file', 'prints', 'warns', 'tested by', 'not run'];
-/** The languages of what is no code. */
+/** The languages of blocks that are no code. */
 const PICTURE = ['', 'text'];
 const FENCE = /^( *)```(.*)$/;
 
@@ -35,7 +35,7 @@ const FENCE = /^( *)```(.*)$/;
  * @property {string} language
  * @property {string[]} code its lines
  * @property {string[]} before the lines of its program before it
- * @property {string[]} after and after it
+ * @property {string[]} after the lines of its program after it
  * @property {Record<string, string>} keys
  */
 
@@ -49,7 +49,7 @@ function anchorsOf(file) {
   ];
 }
 
-/** @returns {string[]} the documents that users read, with paths from the repository's folder */
+/** @returns {string[]} the documents for users, with paths from the repository's folder */
 function pages() {
   const docs = fs.readdirSync(path.join(root, 'docs'), { recursive: true });
   const all = [
@@ -61,7 +61,7 @@ function pages() {
   return all.filter((file) => file.endsWith('.md'));
 }
 
-/** @param {string} line `needs: redis; prints: "x"` @param {string} place of which an error tells */
+/** @param {string} line `needs: redis; prints: "x"` @param {string} place named in errors */
 function toKeys(line, place) {
   /** @type {Record<string, string>} */
   const keys = {};
@@ -95,13 +95,16 @@ function programAround(name) {
 }
 
 const application = fs.readFileSync(path.join(__dirname, 'application.mjs'), 'utf8');
-/** What a fragment may use without an import: the exports of each module. @type {[string, string[]][]} */
+/**
+ * The exports of each module that a fragment may use without an import.
+ * @type {[string, string[]][]}
+ */
 const PROVIDED = [
   ['web-locks', Object.keys(require('../../lib/index.js'))],
   ['./application.mjs', application.match(/(?<=^export (const|function|class) )\w+/gm)],
 ];
 
-/** @param {string} text a program @returns {string[]} the imports that it lacks */
+/** @param {string} text a program @returns {string[]} the missing imports */
 function importsLackingIn(text) {
   if (/\brequire\(/.test(text)) return [];
   const code = text.replace(/\/\/.*$/gm, '').replace(/'[^'\n]*'/g, "''");

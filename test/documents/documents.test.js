@@ -2,7 +2,9 @@
 
 'use strict';
 
-/** Every code block of README.md and docs/ runs as printed (blocks.js: what a page says of a block). */
+/**
+ * Every code block of README.md and docs/ runs as printed; blocks.js describes the keys of a block.
+ */
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -14,7 +16,7 @@ const { finish, prepare, runBlock, skipOf } = require('./programs.js');
 
 const RUN = ['js', 'javascript', 'sh', 'sql'];
 
-/** Compares what a program wrote with what its page says. */
+/** Compares the output of a program with the page. */
 function compare(wanted, text) {
   if (wanted === undefined) return;
   const [, pattern, flags] = /^\/(.*)\/([a-z]*)$/.exec(wanted) ?? [];
@@ -22,16 +24,18 @@ function compare(wanted, text) {
   else assert.match(text, new RegExp(pattern, flags));
 }
 
-/** What a block is called: its first line that says something. */
+/** The title of a block: its first line that is no import. */
 function titleOf({ code, line }) {
   const first = code.find((text) => !/^(import .*|#!.*|\s*|const .*require\(.*)$/.test(text));
   return `line ${line}: ${(first ?? code[0]).trim().slice(0, 60)}`;
 }
 
-/** Waits for servers, mostly: more at a time than there are cores. */
+/** The tests mostly wait for servers, so more run at a time than there are cores. */
 const concurrency = Number(process.env.WEB_LOCKS_TEST_CORES ?? os.cpus().length) + 1;
 
-/** A pool of pg, and a client that was taken from one, emit 'error': that ends a process without listener. */
+/**
+ * A pool of pg and a client taken from one emit 'error', which ends a process that has no listener.
+ */
 const lacksListener = (text) =>
   (/new (pg\.)?Pool\(/.test(text) && !/\.on\('error',/.test(text)) ||
   (/pool\.connect\(/.test(text) && !/\.on\('connect',/.test(text));

@@ -13,10 +13,10 @@ const PAGE = 'docs/FINDING-OUT.md';
 const blocks = blocksOf(PAGE);
 const with_ = (text) => blocks.find(({ code }) => code.join('\n').includes(text));
 
-/** @returns why it cannot be run: a package is missing */
+/** @returns the reason why it cannot be run: a package is missing */
 const without = (block) => skipOf({ ...block, keys: {} });
 
-/** @returns {Promise<string>} what a program prints with the block in it */
+/** @returns {Promise<string>} the output of a program that contains the block */
 async function run(block, first, last) {
   const program = {
     ...block,

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What docs/MIGRATING.md says of other packages and of this one, beside what its programs show. */
+/** Checks what docs/MIGRATING.md says about other packages and this one beyond its programs. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -30,7 +30,7 @@ function newFile() {
   return file;
 }
 
-/** A promise that settles after `over()`, for a call that others wait for. */
+/** @returns a promise that settles after `over()`, for a call that others wait for */
 function untilOver() {
   const over = new AbortController();
   return { over: () => over.abort(), wait: () => sleep(60_000, null, over).catch(() => {}) };
@@ -135,7 +135,7 @@ describe('proper-lockfile', { skip: process.platform !== 'linux' && 'for Linux' 
     const file = newFile();
     const releases = [await other.lock(file), await ours.lock(file)];
     for (const release of releases) await release();
-    // A process that is killed leaves it.
+    // A process that is killed leaves this folder behind.
     fs.mkdirSync(`${file}.lock`);
     await assert.rejects(other.lock(file), { code: 'ELOCKED' });
     assert.equal(await ours.check(file), false);
@@ -166,7 +166,7 @@ describe('redlock', { skip: servers.lacks.redis }, () => {
     await redis.set('data', 'value');
     await assert.rejects(redlock.lock('data', 1000), { name: 'LockError' });
     const lock = await redlock.lock('expired', 60_000);
-    await redis.del('expired'); // as its expiry does
+    await redis.del('expired'); // as when it expires
     await assert.rejects(lock.unlock(), { name: 'LockError' });
 
     const bucket = openBucket('migrating', { client: redis });

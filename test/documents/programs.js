@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Runs blocks as they are printed: JavaScript in a file of its own, in a process of its own; shell
- * commands by bash; SQL by a client. Servers are started when the first block needs them, and each
- * block has a database of its own.
+ * Runs blocks as they are printed: JavaScript in a file and a process of its own; shell commands by
+ * bash; SQL by a client. Servers start when the first block needs them, and each block has a
+ * database of its own.
  */
 
 const { spawn } = require('node:child_process');
@@ -16,17 +16,20 @@ const servers = require('../cluster/servers.js');
 const { root } = require('./blocks.js');
 const { startS3 } = require('./s3.js');
 
-/** Inside the package, so that its own name and those of packages beside it are found. */
+/**
+ * The folder is inside the package, so that the package and its dependencies can be resolved by
+ * name.
+ */
 const FOLDER = path.join(root, 'build', 'pages', String(process.pid));
-/** The packages of the benches, and of those who migrate. */
+/** The packages of the benches, and those that users migrate from. */
 const BENCH = path.join(root, 'bench');
 
-/** Beside each program: what fragments call. */
+/** The module beside each program that fragments import. */
 const APPLICATION = 'application.mjs';
 
 const LIMIT = 60_000;
 
-/** Servers that blocks share, each with its start; what is not here is no server. */
+/** The servers that blocks share, by name, with functions that start them. */
 const SERVERS = {
   postgres: () => servers.startPostgres({ settings: ['fsync=off'] }),
   redis: () => servers.startRedis({ settings: ['--databases', '64'] }),
@@ -38,7 +41,7 @@ const SERVERS = {
 /** @type {Map<string, Promise<any>>} */
 const started = new Map();
 
-/** @param {string} name one of SERVERS, which is started by the first call */
+/** @param {string} name one of SERVERS @returns the server; the first call starts it */
 function server(name) {
   if (!started.has(name)) started.set(name, SERVERS[name]());
   return started.get(name);
@@ -46,7 +49,7 @@ function server(name) {
 
 let databases = 0;
 
-/** What tells a program where a server is, as its users tell it. */
+/** The environment variables by which programs find a server. */
 const ENVIRONMENT = {
   async postgres() {
     const { config, port } = await server('postgres');
@@ -78,9 +81,9 @@ const ENVIRONMENT = {
       AWS_REGION: 'us-east-1',
       AWS_ACCESS_KEY_ID: 'id',
       AWS_SECRET_ACCESS_KEY: 'secret',
-      // Otherwise the SDK can send a body in chunks, which s3.js does not read.
+      // Otherwise the SDK may send a body in chunks, which s3.js cannot read.
       AWS_REQUEST_CHECKSUM_CALCULATION: 'when_required',
-      // The SDK warns of versions of Node.js that it will not support any more.
+      // The SDK warns about versions of Node.js that it will stop supporting.
       NODE_NO_WARNINGS: '1',
     };
   },
@@ -97,7 +100,7 @@ async function withClient(config, use) {
   }
 }
 
-/** @returns {string[]} what a block needs */
+/** @returns {string[]} the needs of a block */
 const needsOf = ({ keys }) => keys.needs?.split(', ') ?? [];
 
 /** @returns {string[]} the packages that a program imports */
@@ -110,7 +113,7 @@ const { devDependencies } = require('../../package.json');
 const { dependencies: benched } = require('../../bench/package.json');
 const KNOWN = { ...devDependencies, ...benched };
 
-/** @returns {string | false} why a package cannot be had; one that nobody installs is looked for */
+/** @returns {string | false} the reason why a package is missing; unknown ones are resolved */
 function lacksPackage(specifier) {
   if (isBuiltin(specifier) || /^web-locks(\/|$)/.test(specifier)) return false;
   const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
@@ -131,7 +134,7 @@ function lacksNeed(need) {
   return servers.lacks[need] || (need.startsWith('p') && lacksPackage('pg'));
 }
 
-/** @returns {string | false} why a block cannot be run here, for the option `skip` of a test */
+/** @returns {string | false} the reason why a block cannot be run here, for the option `skip` */
 function skipOf(block) {
   const { code, keys } = block;
   if (keys['not run']) return keys['not run'];
@@ -142,7 +145,7 @@ function skipOf(block) {
   return [...needsOf(block).map(lacksNeed), ...packages.map(lacksPackage)].find(Boolean) ?? false;
 }
 
-/** Writes what commands of a page find in their PATH. */
+/** Writes the commands that programs find in their PATH. */
 function linkCommands() {
   const folder = path.join(FOLDER, 'bin');
   const program = path.join(root, 'bin', 'web-locks.js');
@@ -162,7 +165,6 @@ function prepare() {
   linkCommands();
 }
 
-/** Ends the servers. */
 async function finish() {
   for (const [name, starting] of started) if (name === 's3') (await starting).close();
   await servers.stopAll();
@@ -180,7 +182,7 @@ function writeProgram({ after, before, code, language }, folder) {
   return [process.execPath, file];
 }
 
-/** Runs a command, all of which is ended when it takes too long. */
+/** Runs a command, and kills all of its processes if it takes too long. */
 async function execute([program, ...args], options) {
   const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
   const end = () => process.kill(-child.pid, 'SIGKILL');
@@ -206,7 +208,7 @@ async function runBlock(block, files) {
   const environment = {};
   for (const need of needsOf(block)) Object.assign(environment, await ENVIRONMENT[need]?.());
   if (block.language === 'sql') return runSql(block, environment);
-  // Host locks of a program are its own.
+  // The host locks of a program are its own.
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-page-'));
   const PATH = `${path.join(FOLDER, 'bin')}:${process.env.PATH}`;
   const own = { NODE_OPTIONS: '', PATH, WEB_LOCKS_DIRECTORY: directory };
@@ -218,7 +220,7 @@ async function runBlock(block, files) {
   }
 }
 
-/** The program of its comment is JavaScript, with a `client` of pg and the block as `sql`. */
+/** The program around the block is JavaScript, with a `client` of pg and the block as `sql`. */
 async function runSql({ after, before, code }, { DATABASE_URL: connectionString }) {
   const AsyncFunction = /** @type {any} */ (async () => {}).constructor;
   const then = after.length > 0 ? after : ['await client.query(sql);'];

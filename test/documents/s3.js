@@ -1,12 +1,12 @@
 'use strict';
 
-/** As much of S3 as the documents use: objects by path, with the conditions of a write (RFC 9110). */
+/** The part of S3 that the documents use: objects by path, and conditional writes (RFC 9110). */
 
 const { createHash } = require('node:crypto');
 const { once } = require('node:events');
 const { createServer } = require('node:http');
 
-/** @returns {string} an ETag as S3 makes it */
+/** @returns {string} an ETag as S3 computes it */
 const tagOf = (body) => `"${createHash('md5').update(body).digest('hex')}"`;
 
 /** @returns {Promise<{ url: string, close: () => void }>} */

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** A bench that fails ends, and says why. */
+/** A bench that fails ends the run, and reports the reason. */
 
 const assert = require('node:assert/strict');
 const { spawnSync } = require('node:child_process');
@@ -16,7 +16,7 @@ const { lacks } = require('../cluster/servers.js');
 
 const ROOT = path.join(__dirname, '..', '..');
 
-/** Runs a program that has `runAll` in a process of its own. */
+/** Runs a program that calls `runAll` in a process of its own. */
 const run = (body) => {
   const program = `const { runAll } = require('./bench/end.js');
     const { Missing } = require('./bench/missing.js');
@@ -25,7 +25,7 @@ const run = (body) => {
   return spawnSync(process.execPath, ['-e', program], { cwd: ROOT, encoding: 'utf8' });
 };
 
-/** Waits until nobody listens at a port: each attempt to connect is an event. */
+/** Waits until no process listens at a port: each attempt to connect is an event. */
 async function closed(port) {
   for (;;) {
     const socket = net.connect(port, '127.0.0.1');

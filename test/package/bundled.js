@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The package in a bundle: a program that uses every entry, bundled as docs/INSTALL.md says, and run
- * where there is no node_modules. The tests of the package run it without a bundle, too.
+ * The package in a bundle: a program that uses every entry is bundled as docs/INSTALL.md says, and
+ * runs where there is no node_modules. The tests of the package also run it without a bundle.
  */
 
 const { execFile } = require('node:child_process');
@@ -15,8 +15,8 @@ const { blocksOf, root } = require('../documents/blocks.js');
 const execute = promisify(execFile);
 
 /**
- * By the word after `npx` in docs/INSTALL.md: what has to be installed, the bundles that it makes, and
- * whether it takes the binary along.
+ * By the word after `npx` in docs/INSTALL.md: the packages to install, the bundles that it makes,
+ * and whether it copies the binary.
  * @type {Record<string, { packages: string[], makes: string[], copies?: boolean }>}
  */
 const BUNDLERS = {
@@ -45,14 +45,14 @@ async function startServers() {
   const postgres = lacks.postgres ? undefined : await startPostgres();
   const redis = lacks.redis ? undefined : await startRedis();
   return {
-    // The folder that has the clients of servers, which are not bundled.
+    // The folder with the clients of servers, which are not bundled.
     CLIENTS: path.join(root, 'package.json'),
     POSTGRES_URL: postgres ? `postgres://postgres@127.0.0.1:${postgres.port}/postgres` : '',
     REDIS_URL: redis ? `redis://127.0.0.1:${redis.port}` : '',
   };
 }
 
-/** @returns {string[]} what the program is to print */
+/** @returns {string[]} the expected output of the program */
 const printed = ({ POSTGRES_URL, REDIS_URL }) => [
   'threads: 400',
   'machine: granted',
@@ -64,7 +64,7 @@ const printed = ({ POSTGRES_URL, REDIS_URL }) => [
   `others: ${Array(5).fill('function').join(' ')}`,
 ];
 
-/** It starts itself as its workers. Bundlers would look at an import of createRequire. */
+/** The program starts itself as its workers. Bundlers would examine an import of createRequire. */
 const PROGRAM = `
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -154,7 +154,7 @@ function writeFiles(directory) {
   }
 }
 
-/** @returns {string} what docs/INSTALL.md has one type for a bundler */
+/** @returns {string} the command that docs/INSTALL.md shows for a bundler */
 function commandOf(name) {
   const block = blocks.find(({ code }) => code[0].startsWith(`npx ${name} `));
   return /** @type {NonNullable<typeof block>} */ (block).code.join('\n');
@@ -171,7 +171,7 @@ function binaryIn(directory) {
 /**
  * @param {string} name of BUNDLERS
  * @param {string} directory where the package is installed
- * @param {string} elsewhere a folder that is not there, for the bundles
+ * @param {string} elsewhere a missing folder, for the bundles
  * @param {Record<string, string>} env of the programs, see startServers
  * @returns {Promise<string[][]>} the lines that each bundle prints
  */

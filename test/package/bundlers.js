@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The package in bundles, as docs/INSTALL.md says: `npm run test:bundlers`. Needs npm's registry.
- * The package's tests do it with esbuild (tarball.js).
+ * Tests the package in bundles, as docs/INSTALL.md describes: `npm run test:bundlers`. It needs
+ * npm's registry. The package's tests do the same with esbuild (tarball.js).
  */
 
 const assert = require('node:assert/strict');
@@ -16,7 +16,7 @@ const { stopAll } = require('../cluster/servers.js');
 const { BUNDLERS, bundleAndRun, pack, printed, startServers } = require('./bundled.js');
 
 const execute = promisify(execFile);
-/** Outside of the repository, so that nothing is found in a parent folder. */
+/** The folder is outside the repository, so that nothing is found in a parent folder. */
 const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-bundlers-')));
 let tarball = '';
 let env = {};

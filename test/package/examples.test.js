@@ -48,7 +48,7 @@ if (!lacksHost) {
     'the third holds the printer\nleft: 0\n';
 }
 
-/** What examples/why.js tells of one module. */
+/** The output of examples/why.js about one module. */
 const why = (module, seen, granted) =>
   `${module}:\n` +
   `  locks that query() sees of another thread: ${seen}\n` +
@@ -61,7 +61,7 @@ expected['why.js'] =
     : 'this Node.js has no locks of its own\n') + why('web-locks', 1, 'granted');
 
 describe('the examples print what they say', () => {
-  // Those of another run of these tests share no lock with them.
+  // The locks are separate from those of concurrent runs of this test.
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-examples-'));
   const env = { ...process.env, WEB_LOCKS_DIRECTORY: path.join(directory, 'locks') };
   after(() => fs.rmSync(directory, { recursive: true }));

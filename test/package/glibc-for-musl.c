@@ -1,5 +1,5 @@
-/* What Debian's C++ library asks of glibc and musl has not, for a program that was built for musl
- * with its own C++ library: that of Bun (tarball.js). */
+/* Functions of glibc that Debian's C++ library needs and musl lacks, for a program that was built
+ * for musl with another C++ library: Bun (tarball.js). */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ size_t __strftime_l(char *text, size_t size, const char *format, const struct tm
   return strftime_l(text, size, format, time, at);
 }
 
-/* For std::random_device. */
+/* std::random_device needs it. */
 uint32_t arc4random(void)
 {
   uint32_t number = 0;
@@ -29,7 +29,7 @@ uint32_t arc4random(void)
   return number;
 }
 
-/* It is not there: the caller asks dl_iterate_phdr. */
+/* It fails, so that the caller uses dl_iterate_phdr. */
 int _dl_find_object(void *address, void *result)
 {
   (void)address;
@@ -38,7 +38,7 @@ int _dl_find_object(void *address, void *result)
 }
 
 #if defined(__x86_64__)
-/* musl does not find the C++ library's own: their version is an old one. */
+/* musl does not find those of the C++ library, which have an old version. */
 unsigned __cpu_model[4];
 
 int __cpu_indicator_init(void)
@@ -47,7 +47,7 @@ int __cpu_indicator_init(void)
 }
 #endif
 
-/* ---- what is to be destroyed with a thread ---- */
+/* ---- destructors of a thread ---- */
 
 struct ending {
   void (*destroy)(void *);

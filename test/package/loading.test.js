@@ -27,7 +27,7 @@ function copyPackage(t) {
   return { folder, entry: path.join(folder, 'lib', 'index.js'), binary: path.join(folder, BINARY) };
 }
 
-/** Changes a binary at the text. */
+/** Changes a binary at the place of a text. */
 function patch(binary, text, change) {
   const bytes = fs.readFileSync(binary);
   const at = bytes.indexOf(text, 'latin1');
@@ -36,7 +36,7 @@ function patch(binary, text, change) {
   fs.writeFileSync(binary, bytes);
 }
 
-/** Runs Node.js. @returns {Promise<string>} its output */
+/** @returns {Promise<string>} the output of Node.js with these arguments */
 async function run(args, env = {}, cwd = undefined) {
   const options = { cwd, env: { ...process.env, ...env } };
   return (await promisify(execFile)(process.execPath, args, options)).stdout;
@@ -164,7 +164,7 @@ describe('a process has one lock manager for each bucket, whatever loads the pac
 
   it('refuses a copy whose core is incompatible, with the paths of both', async (t) => {
     const { binary, entry: copied } = copyPackage(t);
-    // The core's version stands behind its magic words (struct wlk_process, src/core/records.h).
+    // The core's version follows its magic words (struct wlk_process, src/core/records.h).
     patch(binary, 'web-locks core\0\0', (bytes, at) =>
       bytes.writeUInt32LE(bytes.readUInt32LE(at + 16) + 1, at + 16),
     );
@@ -182,14 +182,16 @@ describe('require throws an error that says what to do about a binary', () => {
   const flags = process.allowedNodeEnvironmentFlags;
   const permission = flags.has('--permission') ? '--permission' : '--experimental-permission';
   const withoutAddons = [/ERR_WEB_LOCKS_NOT_LOADED/, /with --allow-addons/, /^(?![\s\S]*node-gyp)/];
-  /** Makes a binary that says it is of a later version. */
+  /** Makes a binary that claims a later version. */
   const writeLater = ({ folder }) => {
     const real = requiring(path.join(root, BINARY));
     const source = `module.exports = { ...${real}, AGREEMENT: ${real}.AGREEMENT + 1 };`;
     fs.writeFileSync(path.join(folder, 'later.cjs'), source);
   };
 
-  /** Titles, what is done to a copy, what its error has, and the flags and the binary it is run with. */
+  /**
+   * For each title: how a copy is harmed, what the error contains, and flags and binary of the run.
+   */
   for (const [title, harm, texts, { args = [], named } = {}] of [
     [
       'that is missing',

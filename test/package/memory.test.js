@@ -12,7 +12,7 @@ const canLimit = process.platform === 'linux' && !spawnSync('prlimit', ['--versi
 
 describe('out of memory', () => {
   it('rejects with a clear error, and the lock manager works on', { skip: !canLimit }, async () => {
-    // The process may grow by 128 MB; the name needs 512.
+    // The process may grow by 128 MB, but the name needs 512 MB.
     const program = `
       const { execFileSync } = require('node:child_process');
       const { readFileSync } = require('node:fs');

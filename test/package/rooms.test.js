@@ -11,7 +11,7 @@ const { freshDirectory } = require('../helpers/process.js');
 
 const script = path.join(__dirname, '..', '..', 'scripts', 'rooms.js');
 
-/** @returns {string} what the script says of a tree of these files, by path */
+/** @returns {string} the output of the script for a tree of these files, by path */
 function faultsOf(t, files) {
   const root = freshDirectory(t);
   for (const [name, source] of Object.entries(files)) {
@@ -23,7 +23,7 @@ function faultsOf(t, files) {
   return stderr;
 }
 
-/** Files from a text: each with the files that it uses behind it. */
+/** Files from a text: each name is followed by the files that it uses. */
 const tree = (text) =>
   Object.fromEntries(
     text.split('; ').map((entry) => {
@@ -34,7 +34,7 @@ const tree = (text) =>
   );
 
 const functionOf = (name, body) => `#include "cells.h"\nint ${name}(int a)\n{\n  ${body}\n}\n`;
-/** Files of a folder whose modules share a header: their includes do not say which module they use. */
+/** Modules of a folder that share a header: their includes do not show which module they use. */
 const segment = (files) =>
   Object.fromEntries(
     Object.entries({
@@ -62,7 +62,7 @@ const circle = segment({
   'members.c': functionOf('wlh_a', 'return wlh_b(a);'),
 });
 
-/** What trees of files are for, their files, and what is wrong with them. */
+/** The titles of trees, their files, and the expected faults. */
 const CASES = [
   [
     'may use what is below them',

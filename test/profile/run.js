@@ -1,6 +1,6 @@
 'use strict';
 
-/** Programs that are profiled, in processes of their own. */
+/** Runs programs that are profiled in processes of their own. */
 
 const { execFile } = require('node:child_process');
 const fs = require('node:fs');
@@ -12,7 +12,7 @@ const { freshDirectory } = require('../helpers/process.js');
 const root = path.join(__dirname, '..', '..');
 const preload = pathToFileURL(path.join(root, 'lib', 'profile.js')).href;
 
-/** What programs find. */
+/** Definitions for the programs. */
 const PRELUDE = `
   const { once } = require('node:events');
   const { isMainThread, parentPort, threadId, Worker } = require('node:worker_threads');
@@ -27,7 +27,7 @@ const PRELUDE = `
 
 /**
  * Runs the body of an async function with the profile preloaded.
- * @returns how the process ended, and what the file has, if there is one
+ * @returns how the process ended, and the content of the profile, if there is one
  */
 async function profileOf(t, body, { env = {}, args = ['--import', preload], file = true } = {}) {
   const folder = freshDirectory(t);

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A program to profile: workers of a shop that contend, and a report that holds up all of them.
- * WORKERS says how many, ORDERS how many orders each of them has.
+ * A program to profile: workers of a shop contend, and a report delays all of them. WORKERS is
+ * their number, ORDERS the number of orders of each.
  */
 
 const { once } = require('node:events');
@@ -29,7 +29,7 @@ async function setPrices() {
   }
 }
 
-/** Some of it does not end well. */
+/** Some of its requests fail. */
 async function audit() {
   const ignore = () => {};
   for (let i = 0; i < 6; i++) {

@@ -13,7 +13,7 @@ const { start } = require('../helpers/worker.js');
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
 const helper = JSON.stringify(require.resolve('../helpers/worker.js'));
 
-/** Source that posts when a thread waits for the lock. */
+/** Source code that posts once a thread waits for the lock. */
 const TELL_WHEN_BLOCKED = `
   const look = async () => {
     if ((await locks.query()).pending.some((info) => info.name === name)) post('blocked');
@@ -21,7 +21,7 @@ const TELL_WHEN_BLOCKED = `
   };
   look();`;
 const BLOCK = 'locks.acquireSync(name);';
-/** Source that holds the lock, and has a worker of this one wait for it. */
+/** Source code that holds the lock, and starts a worker that waits for it. */
 const HOLD_AND_BLOCK = `
   locks.request(name, () => new Promise(() => {}));
   ${TELL_WHEN_BLOCKED}
@@ -57,7 +57,7 @@ describe('a thread that blocks for a lock', () => {
   }
 });
 
-/** A main thread whose workers hold a lock and block for it; it exits with 7 then. */
+/** A main thread whose workers hold a lock and block for it; it then exits with 7. */
 const BLOCKED_WORKERS = `
   const worker = start(${JSON.stringify(`
     locks.request(name, () => { post('held'); return new Promise(() => {}); });

@@ -119,14 +119,14 @@ describe('2.2, 6.1 Storage buckets', () => {
       assert.ok(token > 0n, String(token));
     });
 
-    // A sanitizer keeps what was freed for a while.
+    // A sanitizer keeps freed memory for a while.
     const inSanitizer = Boolean(process.env.WEB_LOCKS_SANITIZED) && 'not under a sanitizer';
     const options = { skip: inSanitizer };
     it(
       'gives the native memory of the bucket back, also of one that is still referred to',
       options,
       () => {
-        // In a process of its own: a bucket that is open takes 10 KiB, and the object 2.
+        // It runs in a process of its own. An open bucket takes 10 KiB, and its object 2 KiB.
         const program = `
         const { openBucket } = require(${JSON.stringify(require.resolve('../../lib/index.js'))});
         const kept = [];

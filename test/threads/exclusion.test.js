@@ -13,9 +13,7 @@ const { RemoteAgent } = require('../helpers/remote.js');
 
 const COUNTER = path.join(__dirname, '..', 'fixtures', 'counter.js');
 
-/**
- * Runs test/fixtures/counter.js in `workers` threads and returns what they found in shared memory.
- */
+/** Runs test/fixtures/counter.js in `workers` threads. @returns the counts in shared memory */
 async function count(t, { workers, rounds, sharedEvery }) {
   const memory = new Int32Array(new SharedArrayBuffer(16));
   const workerData = { memory, name: freshName(), rounds, sharedEvery };

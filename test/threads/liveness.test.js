@@ -17,7 +17,7 @@ const { start } = require('../helpers/worker.js');
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
 const helper = JSON.stringify(require.resolve('../helpers/worker.js'));
 
-/** Programs that have `locks` and `start`, and what they print until they end by themselves. */
+/** Programs that use `locks` and `start`, and their output until they end on their own. */
 const PROGRAMS = {
   'a held lock does not keep the process alive': [
     `const hold = () => { console.log('held'); return new Promise(() => {}); };
@@ -55,7 +55,7 @@ const PROGRAMS = {
        locks.request('a', { signal: controller.signal }, () => console.log('called'))
          .catch(() => console.log('aborted'));
        Atomics.store(flags, 0, 1);
-       Atomics.wait(flags, 0, 1); // until the worker has released, which grants the request here
+       Atomics.wait(flags, 0, 1); // until the worker's release has granted the request here
        controller.abort();
      });`,
     'aborted\n',
@@ -95,7 +95,7 @@ describe('the event loop', () => {
     const worker = start(`locks.request(name, () => process.exit(7)); post('requested');`, name);
     t.after(() => worker.terminate());
     await once(worker, 'message');
-    // Another worker's whole life: time enough for the first to end, had it nothing to wait for.
+    // Another worker starts and ends meanwhile: the first would end, too, if it waited for nothing.
     await once(new Worker('', { eval: true }), 'exit');
     const exited = once(worker, 'exit');
     await held.release();

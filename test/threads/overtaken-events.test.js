@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A theft of a lock that comes with the call that granted it: the thread has more events than one
- * call brings, and another thread steals before it has asked for the rest.
+ * A lock is stolen right after the call that granted it: the thread has more events than one call
+ * returns, and another thread steals before it has fetched the rest.
  */
 
 const assert = require('node:assert/strict');
@@ -11,11 +11,11 @@ const { addon } = require('../../lib/backend/addon.js');
 const { openBucket } = require('../../lib/index.js');
 const { startBeside } = require('../helpers/beside.js');
 
-/** More than an exchange has room for. */
+/** More events than an exchange has room for. */
 const MANY = 300;
 const BUCKET = 'overtaken events';
 
-/** The thief, which steals while this thread is blocked. */
+/** Starts a thread that steals while this one is blocked. */
 function startThief(t) {
   const source = `
     const { locks } = require(library).openBucket(bucket);

@@ -24,7 +24,7 @@ describe('2.6 Termination of locks', () => {
       await remote.hold(stolen, { steal: true });
       await assert.rejects(robbed.released, { name: 'AbortError' });
       for (const name of [...shared, ...shared]) await remote.hold(name, { mode: 'shared' });
-      // A pending request keeps the worker alive, so it would not finish.
+      // A pending request would keep the worker from finishing.
       if (how !== 'finish') await remote.request(queue);
       const behind = hold(locks, queue, { mode: 'shared' });
       const next = [exclusive, stolen, ...shared].map((name) => hold(locks, name));
@@ -41,7 +41,9 @@ describe('2.6 Termination of locks', () => {
 
 const NEVER = 'new Promise(() => setInterval(() => {}, 1e6))';
 
-/** What a worker does with the lock `name` while it is terminated, and what this thread does then. */
+/**
+ * What a worker does with the lock `name` while it is terminated, and what this thread then does.
+ */
 const MOMENTS = {
   'inside request(), which it calls all the time': {
     source: `

@@ -1,5 +1,5 @@
-// Our options are assignable to those of the DOM library, but with `exactOptionalPropertyTypes`, where
-// the DOM library does not take `undefined`.
+// Our options are assignable to those of the DOM library, except with `exactOptionalPropertyTypes`,
+// where the DOM library does not accept `undefined`.
 
 import type webLocks = require('web-locks');
 

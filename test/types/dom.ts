@@ -1,5 +1,5 @@
-// The declarations are assignable to those of TypeScript's DOM library, and what users pass in also
-// from them. Options to the DOM library's: dom-options.ts.
+// The declarations are assignable to those of TypeScript's DOM library, and the reverse for what
+// users pass in. dom-options.ts tests options.
 
 import webLocks = require('web-locks');
 
@@ -27,7 +27,7 @@ export const fromDom: Pick<typeof ours, 'options' | 'mode'> = {
   mode: domMode,
 };
 
-/** A library written for browsers. */
+/** A library that was written for browsers. */
 async function library(manager: LockManager): Promise<number> {
   return manager.request('name', { mode: 'shared' }, async (lock: Lock | null) => (lock ? 1 : 0));
 }

@@ -1,5 +1,5 @@
-// The ESM entries: what they export, and what the compiler has to refuse. The programs of the
-// documents, which test/types/documents checks, show how they are used.
+// The ESM entries: their exports, and what the compiler must refuse. The programs of the documents,
+// which test/types/documents checks, show their use.
 
 import * as opentelemetry from '@opentelemetry/api';
 import { type DynamicModule, Injectable, Module } from '@nestjs/common';
@@ -22,7 +22,7 @@ import postgres, { type ClusterBucket, Mutex, openBucket } from 'web-locks/postg
 import prometheus, { collectMetrics } from 'web-locks/prometheus';
 import redis, { openBucket as openRedis } from 'web-locks/redis';
 import 'web-locks/register';
-// @ts-expect-error: there is none that all who reach a server share
+// @ts-expect-error: a server has no default lock manager
 import { locks as none } from 'web-locks/postgres';
 
 export const nothing = none;
@@ -59,7 +59,7 @@ openRedis('shop', {});
 // @ts-expect-error: it needs endpoints
 openEtcd('shop', {});
 
-// In place of proper-lockfile.
+// An import replaces proper-lockfile.
 
 export const releasing: Promise<() => Promise<void>> = lockfile('file', { retries: 5 });
 lock('file', {
@@ -75,7 +75,7 @@ export const ofLock: LockOptions = { fs: {} };
 // @ts-expect-error: not a list
 lock('file', { retries: '5' });
 
-// Monitoring, jobs of cron and methods of NestJS, with the packages of others.
+// Monitoring, jobs of cron and methods of NestJS, with other packages.
 
 const register = new prometheusClient.Registry();
 export const stop: () => void = collectMetrics(prometheusClient, { register });
@@ -112,7 +112,7 @@ export class Jobs {
     return 1;
   }
 }
-// As TypeScript calls decorators with `experimentalDecorators`.
+// With `experimentalDecorators`, TypeScript calls decorators like this.
 const descriptor = Object.getOwnPropertyDescriptor(Jobs.prototype, 'pay');
 Locked('order')(Jobs.prototype, 'pay', descriptor as TypedPropertyDescriptor<Jobs['pay']>);
 // @ts-expect-error: it needs `keep`

@@ -1,4 +1,4 @@
-// What users write, and what the compiler has to refuse.
+// Programs of users, and what the compiler must refuse.
 
 import {
   DeadlockError,
@@ -54,7 +54,7 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   install({ locks: 'mine' } satisfies install.InstallOptions);
 }
 
-/** A callback gets `null` where it can, and nowhere else. */
+/** A callback gets `null` where that is possible, and nowhere else. */
 export function nullOrNot(options: LockOptions, several: SeveralOptions, mode: LockMode): void {
   const lock = (got: Lock) => got.name;
   locks.request('name', (got) => {
@@ -88,7 +88,7 @@ export function nullOrNot(options: LockOptions, several: SeveralOptions, mode: L
   );
 }
 
-/** Options that are not given can be `undefined`, also with exactOptionalPropertyTypes. */
+/** Omitted options may be `undefined`, even with exactOptionalPropertyTypes. */
 export async function notGiven(given: { signal: AbortSignal | undefined }): Promise<void> {
   const mode = undefined;
   const common = { mode, timeout: undefined, label: undefined, warnAfter: undefined };
@@ -165,9 +165,9 @@ export async function extensions(error: unknown): Promise<void> {
 }
 
 export function refused(lock: Lock): void {
-  // @ts-expect-error: how many there are
+  // @ts-expect-error: the number of permits is missing
   new Semaphore('name');
-  // @ts-expect-error: the constructor has said it
+  // @ts-expect-error: the constructor has set it
   new Semaphore(2).acquire({ limit: 2 });
   // @ts-expect-error: no callback
   locks.request('name');
@@ -179,9 +179,9 @@ export function refused(lock: Lock): void {
   locks.request('name', { ifavailable: true }, () => {});
   // @ts-expect-error: the only value
   locks.request('name', { deadlock: 'wait' }, () => {});
-  // @ts-expect-error: for how long
+  // @ts-expect-error: `keep` is missing
   locks.once('name', {}, () => {});
-  // @ts-expect-error: who runs once runs alone
+  // @ts-expect-error: once is exclusive
   locks.once('name', { keep: 5, mode: 'shared' }, () => {});
   // @ts-expect-error: several names cannot be stolen
   locks.requestAll(['name'], { steal: true }, () => {});
@@ -189,7 +189,7 @@ export function refused(lock: Lock): void {
   locks.tryAcquireSync('name', { timeout: 5 });
   // @ts-expect-error: the method is the mode
   new Mutex().acquire({ mode: 'shared' });
-  // @ts-expect-error: a private one is of no bucket
+  // @ts-expect-error: a private lock belongs to no bucket
   new Mutex(undefined, { bucket: openBucket('bucket'), locks });
   // @ts-expect-error: not constructible
   new LockHandle();

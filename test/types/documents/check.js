@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * Type-checks what the documents show, as a TypeScript user with strict settings would write it: each
- * block of JavaScript in README.md and docs/*.md is a module of its own, with the program of which it
- * is a fragment (test/documents/blocks.js). One that has types in its comments is checked as
- * JavaScript, and one whose language is `javascript`, not `js`, is not checked. Prints what the
- * compiler says with the file and line of the document.
+ * Type-checks the code of the documents, as a TypeScript user with strict settings would write it.
+ * Each block of JavaScript in README.md and docs/*.md is a module, with the program of which it is
+ * a fragment (test/documents/blocks.js). A block with types in its comments is checked as
+ * JavaScript, and one whose language is `javascript` instead of `js` is not checked. Errors of the
+ * compiler are printed with the file and line of the document.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -15,10 +15,10 @@ const { blocksOf, pages, root } = require('../../documents/blocks.js');
 
 const folder = path.join(root, 'build', 'documents');
 const application = path.join(root, 'test', 'documents', 'application.mjs');
-/** What is run by no program of ours, and uses what others declare. */
+/** Code that this test does not run, and that uses declarations of other packages. */
 const FOREIGN = /\b(jest|vi|afterEach|expect)\b|node-loader/;
 
-/** CommonJS as the compiler understands it in a module, each line where it was. */
+/** Converts CommonJS to a form that the compiler understands in a module, line by line. */
 const toModule = (line) =>
   line
     .replace(
@@ -27,7 +27,7 @@ const toModule = (line) =>
     )
     .replace(/require\(('[^']+')\)/, '(await import($1)).default');
 
-/** @returns {Map<string, number>} the line of its document that is before the first of each module */
+/** @returns {Map<string, number>} for each module, the line of its document before its first */
 function extract() {
   fs.rmSync(folder, { recursive: true, force: true });
   const offsets = new Map();

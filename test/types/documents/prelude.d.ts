@@ -1,4 +1,4 @@
-// What programs of the documents use and nothing here declares.
+// Declarations that programs of the documents need.
 
 declare module 'undici' {
   class Agent {
@@ -7,7 +7,7 @@ declare module 'undici' {
   function fetch(url: string, options: object): Promise<Response>;
 }
 
-// Of Node.js 24.
+// Node.js 24 has these.
 declare module 'worker_threads' {
   const locks: import('web-locks').LockManager;
 }
