@@ -28,8 +28,8 @@ elf_compile_flags="-fno-unwind-tables -fno-asynchronous-unwind-tables"
 elf_flags="-shared -Wl,--build-id=none -Wl,--version-script=src/binding/exports.map
   -Wl,-z,now -Wl,-z,relro -Wl,--as-needed"
 
-# compile TARGET C-COMPILER C++-COMPILER [FLAGS]: all three translation units. With -O3 the host scope
-# and the binding are a third larger and no faster; eight binaries are most of the package.
+# compile TARGET C-COMPILER C++-COMPILER [FLAGS]: all three translation units. With -O3 the host
+# scope and the binding are a third larger and no faster; eight binaries are most of the package.
 compile() {
   local target=$1 cc=$2 cxx=$3
   shift 3

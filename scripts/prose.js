@@ -65,7 +65,7 @@ function checkProse(file, line, text, isComment) {
  * @param {RegExp} [list] matches lines of a list of parameters, which is no prose
  * @returns {string} the prose, without tags of JSDoc
  */
-function textOf(comment, list = /^ {3,}|^\S+ {2,}/) {
+function textOf(comment, list = /^ {3,}|^ {0,2}\S+( \S+)? {2,}/) {
   const lines = comment
     .replace(/^\/\*+|\*+\/$|^\/\//g, '')
     .split('\n')

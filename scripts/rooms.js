@@ -2,10 +2,10 @@
 
 /**
  * Checks that imports, includes and calls go down and not in circles (docs/ARCHITECTURE.md, "The
- * rooms"; docs/internals/architecture.md, "The core"): a file may use those of its own storey and of those below it, and of
- * other houses what `uses` names. Types do not count. A C module is its header and its source
- * together, and it uses each module of its house that defines a function which it names, whatever
- * header declares that.
+ * rooms"; docs/internals/architecture.md, "The core"): a file may use those of its own storey and
+ * of those below it, and of other houses what `uses` names. Types do not count. A C module is its
+ * header and its source together. It uses each module of its house that defines a function which it
+ * names, whatever header declares that.
  *
  *   node scripts/rooms.js [ROOT]           checks; of another tree for the test
  *   node scripts/rooms.js --count [ROOT]   prints the rooms, floors and arrows of each folder as well

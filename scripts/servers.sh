@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Unpacks PostgreSQL, Redis, Valkey, etcd and pgbouncer of another Debian suite into a folder, with all
-# libraries that they need, and changes nothing else on the machine. Prints the variables by which the
-# tests find them:
+# Unpacks PostgreSQL, Redis, Valkey, etcd and pgbouncer of another Debian suite into a folder, with
+# all libraries that they need, and changes nothing else on the machine. Prints the variables by
+# which the tests find them:
 #
-#   env $(scripts/servers.sh trixie build/servers/trixie redis-server) npm run test:conformance -- redis
+#   env $(scripts/servers.sh trixie build/servers/trixie redis-server) \
+#      npm run test:conformance -- redis
 #
 # usage: servers.sh SUITE DIR [PACKAGE…]
-#   PACKAGE: redis-server, valkey-server, etcd-server, pgbouncer, postgresql-17 …; by default the first four
-#   and `postgresql`. If both redis-server and valkey-server are unpacked, REDIS_SERVER names the first.
+#   PACKAGE: redis-server, valkey-server, etcd-server, pgbouncer, postgresql-17 …; by default the
+#           first four and `postgresql`. If redis-server and valkey-server are unpacked,
+#           REDIS_SERVER names the first.
 # Needs apt, dpkg-deb, and patchelf. The archive is the one that the machine's apt uses.
 set -euo pipefail
 
