@@ -38,10 +38,7 @@ function calleeOf({ expression }) {
     : expression.getText().replace(/^super$/, 'constructor');
 }
 
-/**
- * @returns the methods of a class that apply events: of requests, and of objects in which they note
- * it
- */
+/** @returns the methods of a class that apply events: of requests, and of their notes */
 function membersOf(node) {
   const parts = [node.name, ...(node.heritageClauses ?? [])];
   const isOfRequests = /Request\b/.test(parts.map((part) => part?.getText()).join());

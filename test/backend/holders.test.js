@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * What backends report about the holders of a lock: undefined if these are unknown, but never an
- * empty list then.
- */
+/** What backends report about the holders of a lock: if unknown, undefined, never an empty list. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -88,8 +85,7 @@ describe('the holders of a lock', () => {
           locks.request('a', { timeout: 20 }, () => {}).catch((error) => error),
         );
         await turn();
-        // Time limits that were not over before are all due when the thread returns to its event
-        // loop.
+        // Other time limits are all due when the thread returns to its event loop.
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
         const errors = await Promise.all(requests);
         assert.ok(asked.mock.callCount() <= 20, `${asked.mock.callCount()} questions`);

@@ -48,9 +48,7 @@ describe('--at', { skip }, () => {
     }
   });
 
-  /**
-   * Installs the package in a folder of its own like npm; its neighbour `pg` prints the given text.
-   */
+  /** Installs the package in a new folder like npm; its neighbour `pg` prints the given text. */
   function installed(t, pg) {
     const modules = path.join(emptyFolder(t), 'node_modules');
     for (const part of ['bin', 'lib', 'package.json'])

@@ -16,10 +16,7 @@ const { check, run, setUp, skip } = require('./command.js');
 const { ask, serve, states } = require('./pages.js');
 
 describe('the server of top --web', { skip }, () => {
-  /**
-   * Starts a server with an empty state in this process.
-   * @returns {Promise<URL>} the URL of its page
-   */
+  /** Starts a server with an empty state here. @returns {Promise<URL>} the URL of its page */
   async function listen(t) {
     const web = new Web({ about: 'Locks', look: async () => ({ held: [], pending: [] }) });
     t.after(() => web.close());

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The scope `etcd`: `web-locks/etcd`, with the server at the URL of WEB_LOCKS_TEST_ETCD; run.js can
- * start one.
- */
+/** The scope `etcd`: `web-locks/etcd`. run.js sets the server's URL, WEB_LOCKS_TEST_ETCD. */
 
 const { openBucket: open } = require('../../lib/etcd.js');
 

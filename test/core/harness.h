@@ -1,6 +1,5 @@
 /* A small harness for the C tests: named tests, checks, an allocator that counts and can fail, and
- * short forms of the core's calls. Tests run one after another, on one thread unless they start
- * their own. */
+ * short forms of the core's calls. Tests run in turn, on one thread unless they start others. */
 #ifndef HARNESS_H
 #define HARNESS_H
 

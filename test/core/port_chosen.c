@@ -127,8 +127,7 @@ static struct thread *choose(void)
   return best;
 }
 
-/* Ends the rest of all threads, or else the wait that times out first. Returns false if there is
- * neither. */
+/* Ends the rest of all threads, or else the wait that times out first. Returns false if none. */
 static bool let_time_pass(void)
 {
   struct thread *first = NULL;

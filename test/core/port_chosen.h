@@ -44,8 +44,7 @@ void chosen_must_have_no_mutex(void);
 /* Notes what the calling thread does, for chosen_fail. The text must stay valid. */
 void chosen_note(const char *doing);
 
-/* Prints what is wrong, what every thread does and waits for, and `chosen_repeat`; ends the
- * program. */
+/* Prints what is wrong, each thread's action and wait, and `chosen_repeat`; ends the program. */
 _Noreturn void chosen_fail(const char *wrong);
 
 /* How many times longer stories are than ones whose schedules could all be covered. */

@@ -1,6 +1,4 @@
-/**
- * The application that fragments of the documents belong to: `application.mjs` beside each program.
- */
+/** The application that the fragments belong to: `application.mjs` beside each program. */
 
 import { setImmediate as turn } from 'node:timers/promises';
 
@@ -23,10 +21,7 @@ export const importEverything = work;
 /** @param {string} _statement */
 export const select = async (_statement) => [{ id: 1 }];
 
-/**
- * Works until the signal is aborted, or once.
- * @param {{ signal: AbortSignal }} options
- */
+/** Works until the signal is aborted, or once. @param {{ signal: AbortSignal }} options */
 export const lead = async ({ signal }) => {
   if (!signal.aborted) await turn();
 };

@@ -95,10 +95,7 @@ function programAround(name) {
 }
 
 const application = fs.readFileSync(path.join(__dirname, 'application.mjs'), 'utf8');
-/**
- * The exports of each module that a fragment may use without an import.
- * @type {[string, string[]][]}
- */
+/** The exports of each module that a fragment need not import. @type {[string, string[]][]} */
 const PROVIDED = [
   ['web-locks', Object.keys(require('../../lib/index.js'))],
   ['./application.mjs', application.match(/(?<=^export (const|function|class) )\w+/gm)],

@@ -2,9 +2,7 @@
 
 'use strict';
 
-/**
- * Every code block of README.md and docs/ runs as printed; blocks.js describes the keys of a block.
- */
+/** Every code block of README.md and docs/ runs as printed; blocks.js describes a block's keys. */
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -33,9 +31,7 @@ function titleOf({ code, line }) {
 /** The tests mostly wait for servers, so more run at a time than there are cores. */
 const concurrency = Number(process.env.WEB_LOCKS_TEST_CORES ?? os.cpus().length) + 1;
 
-/**
- * A pool of pg and a client taken from one emit 'error', which ends a process that has no listener.
- */
+/** A pool of pg and its clients emit 'error', which ends a process that has no listener. */
 const lacksListener = (text) =>
   (/new (pg\.)?Pool\(/.test(text) && !/\.on\('error',/.test(text)) ||
   (/pool\.connect\(/.test(text) && !/\.on\('connect',/.test(text));

@@ -16,10 +16,7 @@ const servers = require('../cluster/servers.js');
 const { root } = require('./blocks.js');
 const { startS3 } = require('./s3.js');
 
-/**
- * The folder is inside the package, so that the package and its dependencies can be resolved by
- * name.
- */
+/** The folder is inside the package, so that it and its dependencies can be resolved by name. */
 const FOLDER = path.join(root, 'build', 'pages', String(process.pid));
 /** The packages of the benches, and those that users migrate from. */
 const BENCH = path.join(root, 'bench');

@@ -25,10 +25,7 @@ describe('locks.acquire', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  /**
-   * @returns the warning about a handle that `forgetful` acquires, once it is collected and
-   * released
-   */
+  /** @returns the warning about a handle of `forgetful`, once it is collected and released */
   async function leak(options) {
     const name = freshName();
     const warned = once(process, 'warning');

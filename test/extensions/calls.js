@@ -11,10 +11,7 @@ const SHARED = { mode: 'shared' };
 const UNITS = { ...SHARED, limit: PERMITS };
 const AT_ONCE = { ifAvailable: true };
 
-/**
- * The calls: their kind in the table of options, the form in which they give the lock, and fixed
- * options.
- */
+/** The calls: their kind in the table of options, how they give the lock, and fixed options. */
 const KINDS = Object.fromEntries(
   [
     ['request', 'request', 'callback'],
@@ -39,9 +36,7 @@ const KINDS = Object.fromEntries(
   ].map(([name, as, form, fixed]) => [name, { as, form, fixed, several: as === 'several' }]),
 );
 
-/**
- * Times are multiples of 100 ms, with warnings between them, so that no two things happen at once.
- */
+/** Times are multiples of 100 ms, warnings between them, so no two things happen at once. */
 const VALUES = {
   ifAvailable: [true, true, false],
   mode: ['shared', 'shared', 'exclusive'],

@@ -105,10 +105,7 @@ describe('locks.query({ details: true })', () => {
   describe('site', () => {
     const AT = /^ {4}at (async )?forgetful \(.*details\.test\.js:\d/;
     const noted = { warnAfter: 3_600_000 };
-    /**
-     * Calls that note where they are made, in a function named `forgetful`; each keeps its lock
-     * with `keep`.
-     */
+    /** Calls in functions named `forgetful` that note their place; `keep` keeps the lock. */
     const ways = {
       request: async function forgetful(name, keep) {
         await locks.request(name, { timeout: 3_600_000 }, keep);

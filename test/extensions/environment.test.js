@@ -94,8 +94,7 @@ describe('a wrong value of an environment variable', () => {
   ];
   for (const [variable, values, expected] of cases) {
     const preloads = variable.includes('PROFILE') ? ['--require', profile] : [];
-    // The output is read, because Bun emits the warnings of a preload before the program can
-    // listen.
+    // The output is read, because Bun emits warnings of a preload before the program can listen.
     const warningsWith = (value, t) =>
       new Promise((resolve, reject) => {
         const env = { ...process.env, [variable]: value };

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Mutex and RWLock. Their common behaviour with request() is tested in options.test.js and
- * programs.test.js.
- */
+/** Mutex and RWLock. options.test.js and programs.test.js test what they share with request(). */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

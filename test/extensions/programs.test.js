@@ -10,9 +10,7 @@ const { chosen } = require('../conformance/scopes.js');
 
 const PROGRAM = path.join(__dirname, 'programs.js');
 
-/**
- * The number of programs, which are always the same; programs.js runs others. Servers are slower.
- */
+/** The number of programs, always the same; programs.js runs others. Servers are slower. */
 const RUNS = { process: 600, host: 400, memory: 400 };
 const RUNS_ON_A_SERVER = 30;
 

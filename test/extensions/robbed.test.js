@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * A thread whose lock was stolen is notified of the theft before it can see a later grant of the
- * name.
- */
+/** A thread is notified of the theft of its lock before it can see a later grant of the name. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -13,9 +10,7 @@ const { LockStolenError, needs, openBucket } = require('../helpers/scope.js');
 const { startBeside } = require('../helpers/beside.js');
 const { freshName, hold } = require('../helpers/locks.js');
 
-/**
- * Another thread steals "a" and releases it while this one is blocked, so that events are pending.
- */
+/** Another thread steals and releases "a" while this one is blocked, so events are pending. */
 function stealElsewhere(t, bucket) {
   const source = `
     const { locks } = require(scopes).scope.openBucket(bucket);

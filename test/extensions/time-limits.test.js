@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * The messages of time limits. programs.test.js tests when timeout, holdTimeout and maxTotal end a
- * request.
- */
+/** The messages of time limits. programs.test.js tests when limits end a request. */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');

@@ -100,8 +100,7 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
   }
 }
 
-// `applyEvents` asks the addon for events that had no room, and for a wake-up if it had no stack
-// left.
+// `applyEvents` asks for events that had no room, and for a wake-up if it had no stack left.
 const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
 replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');

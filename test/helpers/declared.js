@@ -36,10 +36,7 @@ function typesOf(name) {
   return Object.fromEntries(properties.map((symbol) => [symbol.name, typeOf(symbol)]));
 }
 
-/**
- * The names of the options that a method of an exported class takes in any of its overloads,
- * sorted.
- */
+/** The names of the options that a method of a class takes in any of its overloads, sorted. */
 function optionsOf(className, method) {
   const type = checker.getDeclaredTypeOfSymbol(exported.get(className));
   const symbol = checker.getPropertyOfType(type, method);

@@ -8,10 +8,7 @@
 
 const { once } = require('node:events');
 
-/**
- * The processes of each test.
- * @type {WeakMap<object, import('node:child_process').ChildProcess[]>}
- */
+/** @type {WeakMap<object, import('node:child_process').ChildProcess[]>} of each test */
 const started = new WeakMap();
 
 async function end(child) {

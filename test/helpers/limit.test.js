@@ -15,10 +15,7 @@ const { describe, it } = require('node:test');
 const TEST = path.join(__dirname, '..');
 const fixture = (name) => path.join(TEST, 'fixtures', 'limit', `${name}.test.js`);
 
-/**
- * Runs test files with a limit of three seconds; an object among the arguments changes the
- * environment.
- */
+/** Runs test files with a limit of three seconds; an object changes the environment. */
 const run = (...given) =>
   new Promise((resolve) => {
     const limits = { WEB_LOCKS_TEST_LIMIT: '3', NODE_TEST_CONTEXT: undefined };

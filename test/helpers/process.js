@@ -88,9 +88,7 @@ function copyOfVersion(t, version) {
   return root;
 }
 
-/**
- * Queries a name until a condition holds. It pauses in between, so that other processes can run.
- */
+/** Queries a name until a condition holds. It pauses in between, so that others can run. */
 async function untilQuery(locks, name, isSo) {
   for (;;) {
     const found = await locks.query({ name });

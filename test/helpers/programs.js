@@ -8,10 +8,7 @@ const process = require('node:process');
 
 const FOLDERS = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin', '/usr/local/bin'];
 
-/**
- * @param {...string} names
- * @returns {string | undefined} the first of these programs that exists
- */
+/** @param {...string} names @returns {string | undefined} the first program that exists */
 const find = (...names) =>
   names
     .flatMap((name) => FOLDERS.map((folder) => path.join(folder, name)))

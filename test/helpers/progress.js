@@ -90,10 +90,7 @@ class Progress {
   #hasStatus = false;
   #timer;
 
-  /**
-   * @param {number} total how many files will run
-   * @param {NodeJS.WriteStream} out
-   */
+  /** @param {number} total how many files will run @param {NodeJS.WriteStream} out */
   constructor(total, out = process.stdout) {
     this.#total = total;
     this.#out = out;
@@ -117,10 +114,7 @@ class Progress {
     return running;
   }
 
-  /**
-   * @param {Running} running
-   * @param {any} event of `node:test`
-   */
+  /** @param {Running} running @param {any} event of `node:test` */
   take(running, { type, data }) {
     if (type === 'test:stdout' || type === 'test:stderr') running.output += data.message;
     if (type === 'test:pass' || type === 'test:fail') this.#takeResult(running, type, data);

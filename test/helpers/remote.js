@@ -17,10 +17,7 @@ const { deferred } = require('./locks.js');
 
 const FIXTURE = path.join(__dirname, '..', 'fixtures', 'agent.js');
 
-/**
- * Starts each kind of agent. `post` sends it a message, `end` ends it; `exited` and `failed` are
- * promises.
- */
+/** Start each kind of agent. `post` sends it a message; `exited` and `failed` are promises. */
 const starters = {
   async [WORKER](receive, { entry, bucket, ...options }) {
     const worker = new Worker(FIXTURE, { workerData: { entry, bucket }, ...options });

@@ -207,10 +207,7 @@ function nativeStacks() {
   }
 }
 
-/**
- * Queries all lock managers. The main thread need not await the promises: the inspector reads them
- * later.
- */
+/** Queries all lock managers. The inspector reads the promises later, without an await here. */
 const ASK = `(process[Symbol.for('lock managers of the test')]?.() ?? []).map((manager) => {
   return manager.query({ details: true });
 })`;
@@ -246,10 +243,7 @@ async function locksOfMain(inspector) {
   return states.filter((state) => state !== '').join('\n') || '  none';
 }
 
-/**
- * @returns the locks of the process's default bucket; another thread queries them, because the core
- * may be deadlocked
- */
+/** @returns the locks of the default bucket, from another thread: the core may be deadlocked */
 async function locksOfProcess() {
   const worker = new Worker(__filename, { workerData: { isWitness: true }, execArgv: [] });
   const answer = new Promise((resolve) => worker.once('message', resolve));

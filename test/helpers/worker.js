@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * Workers from source code, which can start others. They load the package, this module does not.
- */
+/** Workers from source code, which can start others. Only they load the package. */
 
 const { Worker } = require('node:worker_threads');
 

@@ -57,8 +57,7 @@ static void say(const char *format, ...)
   (void)fflush(stdout);
 }
 
-/* ---- steps_test.c single-steps a call: in this thread, or in its helper until it wakes this one
- * ---- */
+/* ---- steps_test.c single-steps a call, in this thread or in its helper ---- */
 
 static enum { UNTRACED, TRACED, HELPER_TRACED } tracing; /* of the next call */
 

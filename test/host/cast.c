@@ -384,8 +384,7 @@ static void open_bucket(struct played *actor, const char *version)
   hear(actor, "open WLH_OK");
 }
 
-/* Requests with the tag and name of `what`, and with `otherwise` unless `what` gives mode and
- * option. */
+/* Requests with the tag and name of `what`; `otherwise` adds mode and option if it has none. */
 static void tell_to_ask(struct played *actor, const char *what, const char *otherwise)
 {
   bool is_whole = strchr(strchr(what, ' ') + 1, ' ') != NULL;

@@ -1,6 +1,5 @@
 /* Starts and directs actors (actor.c), each a process of its own, and plays stories with them. A
- * test never waits for a time: if an expected answer does not come, the test program fails and
- * ends. */
+ * test never waits for a time: if an expected answer does not come, the test fails and ends. */
 #ifndef CAST_H
 #define CAST_H
 

@@ -1,6 +1,5 @@
 /* Tests what the cells of a segment do beyond the core's locks: members, damage, marks that outlive
- * processes, shrinking, and readers outside the mutex. fuzz_compare.c compares the rest with the
- * core. */
+ * processes, shrinking, and readers outside. fuzz_compare.c compares the rest with the core. */
 #include "table.h"
 
 #include "../../src/host/segment/store.h"

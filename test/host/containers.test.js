@@ -35,10 +35,7 @@ const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
 const page = fs.readFileSync(path.join(__dirname, '..', '..', 'docs', 'HOST.md'), 'utf8');
 const recipes = [...page.matchAll(/docker volume create .*--opt o=(\S+)/g)].map(([, o]) => o);
 
-/**
- * Runs in each container, as the user: takes the lock, or prints that it has to wait and waits for
- * it.
- */
+/** Runs in each container, as the user: takes the lock, or prints that it waits for it. */
 const program = `
   const { locks } = require(${JSON.stringify(library)});
   const [user, group, ...groups] = process.argv.slice(1).map(Number);
@@ -147,10 +144,7 @@ describe('containers', { skip }, () => {
     assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|belongs to user)/);
   });
 
-  /**
-   * Runs a program in name spaces that `unshare` makes.
-   * @returns what it finds out about a bucket
-   */
+  /** Runs a program in name spaces that `unshare` makes. @returns its findings about a bucket */
   async function look(where, unshare) {
     const source = `
       const { openBucket } = require(${JSON.stringify(library)});

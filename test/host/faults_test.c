@@ -134,8 +134,7 @@ static void want(uint32_t tag)
 
 enum { OVER = WLH_NEWS_FAILED | WLH_NEWS_LOST | WLK_NEWS_STOLEN };
 
-/* Waits for news of a request, and repeats the request if the bucket was lost or could not be
- * opened. */
+/* Waits for news of a request, and repeats the request if the bucket was lost or not opened. */
 static void hear_of(uint32_t tag, uint32_t wanted)
 {
   for (take_events(); !(news[tag] & wanted) || (news[tag] & OVER & ~wanted);) {
@@ -218,8 +217,8 @@ static bool is_one_of(const char *name, const char *words)
   return found && found[-1] == ' ' && found[strlen(name)] == ' ';
 }
 
-/* Makes the call fail during a step. Sockets are unbound first, so that the calls that bind them
- * are made. */
+/* Makes the call fail during a step. Sockets are unbound first, so that calls that bind are made.
+ * */
 static void begin_step(const char *name, int step, int failing_step)
 {
   if (step != failing_step) return;

@@ -245,8 +245,7 @@ describe('querySync', { skip }, () => {
     const { mock } = t.mock.method(addon, 'hostWaitForSnapshot', wait);
     assert.deepEqual(backend.querySync('a', 1e4), NOTHING);
     const handle = await locks.acquire('a');
-    // Each query takes one call, and one more for each slice of 50 ms in which the helper has not
-    // answered.
+    // One call for each query, and one for each 50 ms in which the helper has not answered.
     const before = mock.callCount();
     const from = performance.now();
     for (let i = 0; i < 50; i++) assert.equal(backend.querySync('a', 1e4).held.length, 1);
@@ -283,10 +282,7 @@ const STEALING = `
   openBucket(bucket, { directory }).locks.request('a', { steal: true }, () => {});
 `;
 
-/**
- * Another process steals "a" and releases it while this thread is blocked, so that an event of the
- * theft is pending.
- */
+/** Another process steals and releases "a" while this thread is blocked: an event is pending. */
 function stealElsewhere(where) {
   execFileSync(process.execPath, ['-e', STEALING, JSON.stringify(where)], { stdio: 'inherit' });
 }

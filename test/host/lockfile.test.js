@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * `web-locks/lockfile` behaves like proper-lockfile, except that it makes, updates, inspects and
- * removes no lock files.
- */
+/** `web-locks/lockfile` behaves like proper-lockfile, except that it has no lock files. */
 
 const assert = require('node:assert/strict');
 const { fork, spawnSync } = require('node:child_process');
@@ -304,9 +301,7 @@ describe('a lock that is lost', () => {
   });
 });
 
-/**
- * Starts a process that locks files; its `ask` resolves to the answer, or to the code of an error.
- */
+/** Starts a process that locks files; its `ask` resolves to the answer, or an error's code. */
 async function startLocker(t) {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = fork(FIXTURE, { env });

@@ -33,10 +33,7 @@ const program = `
     }),
   ).then((all) => console.log(JSON.stringify(all)));`;
 
-/**
- * Calls `once` in a process of its own.
- * @returns {Promise<boolean[]>} which calls ran their callback
- */
+/** Calls `once` in a new process. @returns {Promise<boolean[]>} which calls ran their callback */
 async function once(directory, calls) {
   const words = calls.map((call) => JSON.stringify(call));
   const args = ['-e', program, directory, ...words];

@@ -9,9 +9,7 @@ const { describe, it } = require('node:test');
 const { freshBucket } = require('../helpers/process.js');
 const { Command, root, run, skip } = require('../cli/command.js');
 
-/**
- * A library written for browsers elects a leader, as broadcast-channel does, until it reads a line.
- */
+/** A library for browsers elects a leader, as broadcast-channel does, until it reads a line. */
 const ELECTION = `
   navigator.locks.request('leader', { ifAvailable: true }, (lock) => {
     console.log(lock ? 'leads' : 'does not lead');

@@ -29,9 +29,7 @@ const { nothing } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
-/**
- * Milliseconds that the helper gets to answer deferred calls. If it needs longer, less is tested.
- */
+/** Milliseconds for the helper to answer deferred calls. If it needs more, less is tested. */
 const ANSWERED_MS = [10];
 /** For methods that must be called: the next value is tried if the helper was too slow. */
 const LONGER_MS = [10, 100, 1_000];
@@ -59,9 +57,7 @@ async function classOfParts(t) {
   return Object.getPrototypeOf(mock.calls[0].arguments[0]);
 }
 
-/**
- * Makes one call of a method throw a RangeError, as at the end of the stack, while a user calls.
- */
+/** Makes one call of a method throw, as if the stack had overflowed, while a user calls. */
 class Fault {
   isArmed = false;
   hasFailed = false;

@@ -131,8 +131,7 @@ static void check_alone(struct actor *actor, int name, uint32_t mode)
   }
 }
 
-/* A request that had been made before ours, with the same or a higher priority, must have been
- * served. */
+/* A request that was made before ours, with the same or a higher priority, must be served first. */
 static void check_order(struct actor *actor, int name, int32_t priority, uint64_t began)
 {
   for (int i = 0; i < SLOTS; i++) {

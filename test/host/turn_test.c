@@ -1,6 +1,6 @@
 /* Tests one process's critical sections from inside: deferred operations keep their order, and a
- * section that cannot begin changes nothing. The linker wraps some functions of the library
- * (Makefile). */
+ * section that cannot begin changes nothing. The linker wraps functions of the library (Makefile).
+ * */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -426,8 +426,7 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "a gets 1; go inside; rob; a asks 2; do one; leave; a hears 1 stolen; a hears 2 granted; end "
       "2",
       "a gets 1; go inside; rob; leave; a hears 1 stolen; a gets 2; end 2",
-      /* An abort after the grant changes nothing, nor does a release before it; both report a
-       * theft. */
+      /* An abort after the grant changes nothing, nor a release before it; both report a theft. */
       "a gets 1; go inside; b asks 2; leave; settle; abort 1: granted; release 2: not-held; "
       "go inside; abort 1: granted; release 2: not-held; leave; settle; end 1; settle; "
       "abort 2: granted; b hears 2 granted; go inside; a steals 3; leave; a hears 3 granted; "

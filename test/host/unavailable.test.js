@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * The error message where there is no host scope: tested with an addon compiled as on such systems.
- */
+/** The error where there is no host scope, with an addon compiled as on such systems. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');

@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * `web-locks/cron` and `web-locks/node-cron` with the real packages, whose jobs run each second.
- */
+/** `web-locks/cron` and `web-locks/node-cron` with the real packages; jobs run each second. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');

@@ -2,9 +2,7 @@
 
 'use strict';
 
-/**
- * WEB_LOCKS_DEADLOCK=reject in the scopes that cannot detect deadlocks, beside the process scope.
- */
+/** WEB_LOCKS_DEADLOCK=reject in the scopes that cannot detect deadlocks. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');

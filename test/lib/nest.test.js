@@ -126,10 +126,7 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       assert.deepEqual(results.sort(), ['reported', undefined]);
     });
 
-    /**
-     * Installs a leader that runs `end` when it must resign.
-     * @returns a promise that resolves when it leads
-     */
+    /** Installs a leader that runs `end` when it must resign. @returns a promise that it leads */
     function setLeader(end) {
       const leading = deferred();
       jobs.steps.lead = async (leader) => {

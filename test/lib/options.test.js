@@ -186,10 +186,7 @@ const code = (name) => `\`${name}\``;
 const row = (cells) => `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`;
 const tableOf = ([head, ...rows]) => [head, head.map(() => '---'), ...rows].map(row).join('\n');
 
-/**
- * @param {string} page in docs/
- * @param {string} text must be in it; the message shows it for pasting
- */
+/** @param {string} page in docs/ @param {string} text must be in it; the message shows it */
 function assertHas(page, text) {
   const there = fs.readFileSync(path.join(DOCS, page), 'utf8');
   assert.ok(there.includes(text), `docs/${page} lacks\n\n${text}\n`);

@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * When the library warns about a lock, and what it says if the other holders or waiters are
- * unknown.
- */
+/** When the library warns about a lock, and what it says if the others are unknown. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -19,9 +16,7 @@ const { startBeside } = require('../helpers/beside.js');
 const { freshName, turn } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
-/**
- * @returns {Promise<string>} the message of the next warning; nothing else keeps the process alive
- */
+/** @returns {Promise<string>} the next warning; nothing else keeps the process alive */
 async function warning() {
   const alive = setInterval(() => {}, 1000);
   const [{ code, message }] = await once(process, 'warning');

@@ -187,11 +187,7 @@ class ProcessAgent extends DistantAgent {
   }
 }
 
-/**
- * Executes the commands of a DistantAgent.
- * @param port the source of its messages
- * @param post sends it a message
- */
+/** Executes the commands of a DistantAgent. @param port gets its messages @param post answers */
 function serve(port, post) {
   const openBucket = chosen === 'process' ? scope.openBucket : new Buckets().open;
   const executor = new Executor(openBucket, (id, what, token) => post({ id, what, token }));

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * Compares real agents with the model: it takes random steps, and compares everything visible after
- * each.
- */
+/** Compares real agents with the model: random steps, and after each everything visible. */
 
 const assert = require('node:assert/strict');
 const { randomUUID } = require('node:crypto');
@@ -27,9 +24,7 @@ const BUCKET = [...new Array(9).fill(0), 1];
 const BUCKETS = 2;
 const REFUSALS = ['other limit', 'queue full'];
 
-/**
- * Options beyond the specification. Names 'c' have limits, mostly the same one; others mostly none.
- */
+/** Options beyond the specification. Names 'c' mostly have the same limit; others have none. */
 const more = fc.record({
   limit: fc.constantFrom(3, 3, 3, 3, 3, 2),
   weight: fc.constantFrom(undefined, 1, 2),
@@ -76,9 +71,7 @@ class Comparison {
   tokens = new Map();
   /** The bucket's number and the name, by request id. */
   places = new Map();
-  /**
-   * The ordered grants of each agent: from `#order` to ids in the order in which they were granted.
-   */
+  /** The ordered grants of each agent: from `#order` to ids in the order of the grants. */
   expectedGrants;
   actualGrants;
   #changed = () => {};
@@ -196,10 +189,7 @@ class Comparison {
     return true;
   }
 
-  /**
-   * Notes that the callback of a request ended: its promise settles, unless a theft settled it
-   * before.
-   */
+  /** Notes that a request's callback ended: its promise settles, unless a theft settled it. */
   #finish(id, stolen = false) {
     this.requests.get(id).done = true;
     if (!stolen) this.expected.get(id).push('settled');
@@ -243,10 +233,7 @@ class Comparison {
     return [...this.requests.values()].filter((entry) => entry.agent === agent);
   }
 
-  /**
-   * Waits until every agent had all events that the model had. A lost event exceeds the test's time
-   * limit.
-   */
+  /** Waits until agents had all events of the model. A lost event exceeds the time limit. */
   async #settle() {
     const told = () =>
       [...this.expected].every(([id, what]) => this.actual.get(id).length >= what.length);

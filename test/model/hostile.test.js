@@ -9,10 +9,7 @@ const { it } = require('node:test');
 
 const PROGRAM = path.join(__dirname, 'hostile.js');
 
-/**
- * The sequences are always the same. `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node
- * test/model/hostile.js` runs more.
- */
+/** The sequences are always the same; HOSTILE_RUNS and HOSTILE_SEED of hostile.js change them. */
 it('a hostile user gets no lock that was not granted to it, and leaves nothing', async () => {
   const { error, output } = await new Promise((resolve) => {
     const limits = { timeout: 600_000, killSignal: 'SIGKILL', maxBuffer: 2 ** 26 };

@@ -16,10 +16,7 @@ class LockManagerModel {
   heldLockSet = new Set();
   /** From resource names to arrays of lock requests. */
   lockRequestQueueMap = new Map();
-  /**
-   * From names that are held or waited for, and were shared since they were free, to limits; 0 for
-   * none.
-   */
+  /** The limits of names that were shared since they were last free; 0 for none. */
   limits = new Map();
   /** Whether a name keeps its limit while only exclusive requests are left. */
   keepsLimits = true;
@@ -37,10 +34,7 @@ class LockManagerModel {
     return this.lockRequestQueueMap.get(name);
   }
 
-  /**
-   * The index of a request in its queue, or its future one: behind all of the same or a higher
-   * priority.
-   */
+  /** The index of a request in its queue: behind all of the same or a higher priority. */
   placeOf(request) {
     const queue = this.getTheLockRequestQueue(request.name);
     if (queue.includes(request)) return queue.indexOf(request);

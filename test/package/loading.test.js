@@ -189,9 +189,7 @@ describe('require throws an error that says what to do about a binary', () => {
     fs.writeFileSync(path.join(folder, 'later.cjs'), source);
   };
 
-  /**
-   * For each title: how a copy is harmed, what the error contains, and flags and binary of the run.
-   */
+  /** For each title: how a copy is harmed, what the error contains, flags, and the binary. */
   for (const [title, harm, texts, { args = [], named } = {}] of [
     [
       'that is missing',

@@ -29,15 +29,11 @@ const TARGETS = [
   ...['linux-x64-musl', 'win32-arm64', 'win32-x64'],
 ];
 
-/**
- * The binaries that were built. `npm run prebuilds` without arguments builds what a release needs.
- */
+/** The binaries that were built. `npm run prebuilds` builds what a release needs. */
 const built = TARGETS.filter((target) =>
   fs.existsSync(path.join(root, 'prebuilds', target, 'web_locks.node')),
 );
-/**
- * @returns {{ skip: string | false }} options of a test of binaries that may not have been built
- */
+/** @returns {{ skip: string | false }} options of a test of binaries that may be missing */
 const needs = (...targets) => ({
   skip: targets.every((target) => built.includes(target)) ? false : 'npm run prebuilds builds it',
 });
@@ -85,10 +81,7 @@ function folder(name, files = {}) {
 
 const { exports: entries } = require('../../package.json');
 const names = Object.keys(entries).filter((entry) => entry !== './package.json');
-/**
- * Loads every entry, lets two workers contend for a lock, and prints whether they excluded each
- * other.
- */
+/** Loads every entry; two workers contend for a lock. Prints whether they excluded each other. */
 const COMMONJS = `
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const { locks } = require('web-locks');

@@ -145,10 +145,7 @@ class Page {
     })`);
   }
 
-  /**
-   * @returns a part of the first element that matches, such as `textContent`, or the result of a
-   * call
-   */
+  /** @returns a part of the first match, such as `textContent`, or the result of a call */
   of(selector, part) {
     return this.value(`document.querySelector(${JSON.stringify(selector)}).${part}`);
   }

@@ -6,8 +6,7 @@
  */
 module.exports = {
   bun: [
-    // The runtime meanwhile formats stacks of its own with users' prepareStackTrace, and gets its
-    // errors.
+    // The runtime formats its own stacks with users' prepareStackTrace, and gets its errors.
     'is what users’ code makes of it, when the request is over: that may throw',
     // Workers have no resourceLimits.
     'while it runs out of heap with a lock in its hands',
@@ -21,8 +20,7 @@ module.exports = {
     'although its listeners were removed',
   ],
   deno: [
-    // The runtime meanwhile formats stacks of its own with users' prepareStackTrace, and gets its
-    // errors.
+    // The runtime formats its own stacks with users' prepareStackTrace, and gets its errors.
     'is what users’ code makes of it, when the request is over: that may throw',
     // A listener that stops the propagation of an event cannot be prevented from that.
     'happens even if another listener stops the propagation of the event',

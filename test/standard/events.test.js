@@ -11,10 +11,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { run } = require('../helpers/program.js');
 
-/**
- * Only exceptions of listeners and subscribers must be uncaught; other functions may be called
- * anywhere.
- */
+/** Exceptions of listeners and subscribers must be uncaught; others may be caught. */
 const tools = `
   const fail = (message) => { throw new Error(message); };
   const forgetOthers = () => {

@@ -21,17 +21,13 @@ const tools = `
 
   const FRAMES = ${process.env.STACK_FRAMES ?? 250};
   const CALLS = sizes.length * FRAMES;
-  /**
-   * The results and errors of calls: near the end of the stack there is no room to examine them.
-   */
+  /** The results and errors of calls: before the stack overflows, nothing can examine them. */
   const got = new Array(CALLS).fill(undefined);
   const thrown = new Array(CALLS * 10).fill(undefined);
   let calls = 0;
   let throws = 0;
 
-  /**
-   * Calls act, with the number of the call, in each of the last frames before the end of the stack.
-   */
+  /** Calls act, with the number of the call, in each of the last frames of the stack. */
   const atTheEnd = (act) => {
     calls = throws = 0;
     for (let i = 0; i < sizes.length; i++) {

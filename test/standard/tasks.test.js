@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * Each callback is a task of its own, as in the specification, so its microtasks run before the
- * next callback.
- */
+/** Each callback is a task of its own: its microtasks run before the next callback. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');

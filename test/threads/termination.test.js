@@ -41,9 +41,7 @@ describe('2.6 Termination of locks', () => {
 
 const NEVER = 'new Promise(() => setInterval(() => {}, 1e6))';
 
-/**
- * What a worker does with the lock `name` while it is terminated, and what this thread then does.
- */
+/** What a worker does with the lock `name` when it is terminated, and then this thread. */
 const MOMENTS = {
   'inside request(), which it calls all the time': {
     source: `

@@ -91,8 +91,7 @@ class Thread {
     const stage = {
       id,
       gate,
-      // After harm to files, lost locks protect nothing. On Wine, concurrent appends overwrite one
-      // another.
+      // After harm to files, lost locks protect nothing. On Wine, appends overwrite one another.
       set: plan.isHarmed || process.platform === 'win32' ? undefined : new SharedSet(folder),
       guarded,
       library,
@@ -163,8 +162,7 @@ class Thread {
     record('its buckets');
     await this.endScope();
     record('the clients of its buckets');
-    // Handles close in the next turns of the event loop, idle connections of `fetch` after some
-    // seconds.
+    // Handles close in the next turns of the event loop, connections of `fetch` after seconds.
     let left = this.#left;
     let recorded = '';
     for (let i = 0; i < LAST_LOOKS && left !== ''; i++) {

@@ -57,10 +57,7 @@ async function startMany(count, first) {
   }
 }
 
-/**
- * Collects garbage.
- * @returns the memory in MB, and the core's live allocations if they are counted
- */
+/** Collects garbage. @returns the memory in MB, and the core's live allocations if counted */
 async function measure() {
   for (let i = 0; i < 3; i++) {
     gc();

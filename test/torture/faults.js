@@ -102,9 +102,7 @@ const harms = {
     const file = random.pick(filesIn(directory));
     fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
   },
-  /**
-   * Writes zeros, as if the file had been truncated and extended; sometimes while it is reopened.
-   */
+  /** Writes zeros, as if the file had been truncated and extended, at times during a reopening. */
   async zero(directory, random) {
     const file = random.pick(filesIn(directory));
     const which = random.pick(['header', 'rest', 'whole']);

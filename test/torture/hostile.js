@@ -92,10 +92,7 @@ class Hostile {
     throw new HostileError('of a hostile user');
   }
 
-  /**
-   * Nothing can be recorded when the stack overflows, so it uses a name of its own, which must be
-   * free at the end.
-   */
+  /** Nothing can be recorded when the stack overflows: its own name must be free at the end. */
   recurse() {
     const { id, stage } = this.#user;
     const [{ locks }] = stage.places;

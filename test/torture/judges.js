@@ -75,10 +75,7 @@ const named = ({ request, token, mode }) => `${request.id} (${mode}, token ${tok
 
 /** A history, prepared for the judges. */
 class History {
-  /**
-   * @param {any[]} events
-   * @param {any} promises what the scope promises: see scopes.js
-   */
+  /** @param {any[]} events @param {any} promises what the scope promises: see scopes.js */
   constructor(events, promises) {
     this.events = events;
     this.promises = promises;
@@ -131,9 +128,7 @@ class History {
     return beats.filter((at) => at > from && at < to).length >= LATE_BEATS;
   }
 
-  /**
-   * Whether no actor ran, although the torture had not stopped all of them: the machine was busy.
-   */
+  /** Whether the machine let no actor run, although the torture had not stopped all of them. */
   isBusy(from, to) {
     return ![...this.beats.keys()].some((actor) => this.goesRound(actor, from, to));
   }
@@ -262,10 +257,7 @@ const isQueued = ({ call, names, inner, options }) =>
 const hasTurn = ({ request, token, inner, k }) =>
   token !== undefined && !inner && k === 0 && isQueued(request);
 
-/**
- * Requests of the same priority are granted first come, first served; one of a lower priority comes
- * later.
- */
+/** Requests of one priority are granted first come, first served; lower ones come later. */
 function* fifo(history) {
   const { order } = history.promises;
   if (!order) return;
@@ -290,10 +282,7 @@ function* overtaken(place, holds) {
   }
 }
 
-/**
- * Yields each of `holds` with a smaller token than a rival whose call returned before its own
- * began.
- */
+/** Yields each of `holds` with a smaller token than a rival whose call returned before it. */
 function* overtakenOf(place, rivals, holds) {
   const madeAt = ({ request: { made = INFINITY } }) => made;
   const byMade = [...rivals].sort((one, other) => madeAt(one) - madeAt(other));
@@ -327,9 +316,7 @@ function* callbacks(history) {
   }
 }
 
-/**
- * If its lock is stolen, the promise of a request rejects, at the latest when its callback ends.
- */
+/** If its lock is stolen, a request's promise rejects, at the latest when its callback ends. */
 function* told(history) {
   for (const [place, thieves] of history.thefts) {
     for (const { request: thief, token } of thieves) {
@@ -355,8 +342,7 @@ function wasStolen(history, hold, theft) {
   // No other request had the lock in between, so the theft took this one.
   if (hold.ended <= theft.at || hold.ended === INFINITY || hold.at > theft.at) return false;
   if (history.isHarmed(hold.at, hold.ended)) return false;
-  // A request that another lock serves ends without asking, here before it was notified of the
-  // theft.
+  // A request that another lock serves ends on its own, here before the theft was announced.
   if (hold.inner && hold.last > theft.at) return false;
   // In a cluster, a lock may end before its session is notified of the theft.
   return !history.promises.losses || hold.ended >= theft.at + RENEWED_MS;
@@ -459,9 +445,7 @@ function* settles(history) {
   }
 }
 
-/**
- * A lock that was held when a request began to wait for the unlock is released when the wait ends.
- */
+/** Once a wait for the unlock ends, locks that were held when it began are released. */
 function* unlocks(history) {
   for (const request of history.requests.values()) {
     const { asked, call, events, id, settled } = request;

@@ -31,10 +31,7 @@ function join(one, other) {
 
 /** An etcd of three members, with the methods that the torture expects of a server. */
 class Members {
-  /**
-   * The proxy between each two members, by their addresses.
-   * @type {Map<string, Promise<FaultyProxy>>}
-   */
+  /** The proxy between two members, by address. @type {Map<string, Promise<FaultyProxy>>} */
   #lines = new Map();
 
   static async start() {
@@ -43,10 +40,7 @@ class Members {
     return members;
   }
 
-  /**
-   * @param {number} peer where a member listens
-   * @returns {Promise<number>} where others reach it
-   */
+  /** @param {number} peer a member's port @returns {Promise<number>} where others reach it */
   async #publish(peer) {
     const port = await servers.freePort();
     const server = net.createServer((socket) => {

@@ -108,10 +108,7 @@ class Actor {
   }
 }
 
-/**
- * The common part of the rounds of all scopes: a folder with the history, which is judged at the
- * end.
- */
+/** The common part of all rounds: a folder with the history, which is judged at the end. */
 class BasicRound {
   constructor(plan) {
     this.plan = plan;
@@ -285,9 +282,7 @@ class Round extends BasicRound {
     this.record('harm', { name });
   }
 
-  /**
-   * @returns {Promise<boolean>} true once the condition holds, false when no actor makes progress
-   */
+  /** @returns {Promise<boolean>} true once the condition holds, false if no actor progresses */
   async #until(isSo, judgeName) {
     let count = -1;
     let pongs = new Map();
@@ -393,9 +388,7 @@ class Round extends BasicRound {
   }
 }
 
-/**
- * @returns {number} the processor time of a process in milliseconds, to 10; NaN once it has ended
- */
+/** @returns {number} the processor time of a process in milliseconds; NaN once it has ended */
 function processorTimeOf({ child: { pid } }) {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');

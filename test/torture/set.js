@@ -113,9 +113,7 @@ class GuardedSet {
     });
   }
 
-  /**
-   * @returns {Promise<any[]>} the lines of a bucket, in the file's format; all have the same token
-   */
+  /** @returns {Promise<any[]>} the lines of a bucket as in the file; all have the same token */
   async lines(bucket) {
     const { rows } = await this.#connected((client) => client.query(ALL, [bucket]));
     return rows.map(({ place, element, before }) => {

@@ -2,9 +2,7 @@
 
 'use strict';
 
-/**
- * Compares the table of the torture with the types: each option and each member must have a row.
- */
+/** Compares the torture's table with the types: each option and each member needs a row. */
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');

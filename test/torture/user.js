@@ -455,9 +455,7 @@ class User extends Random {
     if (options.timeout.takes.includes(call)) given.timeout = this.below(20);
   }
 
-  /**
-   * @returns a signal that is aborted before the request, while it waits, after its grant, or never
-   */
+  /** @returns a signal that aborts before the request, while it waits, after the grant, or never */
   signal({ call, facts, id }) {
     const atTheEnd = call === 'elect';
     const controller = new AbortController();

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * What may happen in a trial: arbitraries of fast-check for lists of actions, and for the rates of
- * clocks.
- */
+/** What may happen in a trial: arbitraries of fast-check for actions, and for rates of clocks. */
 
 const fc = require('fast-check');
 const { TTL } = require('../cluster/setup.js');

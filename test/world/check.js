@@ -78,10 +78,7 @@ function guardsOf(events) {
   return guards;
 }
 
-/**
- * The latest time at which a request that ends at `time` has left its queue: after guards of its
- * name.
- */
+/** The latest time at which a request that ends at `time` has left its queue, after guards. */
 function leftAt(time, name, guards, within) {
   let left = time;
   for (const guard of guards) {
@@ -183,10 +180,7 @@ function tokens(requests) {
   return faults;
 }
 
-/**
- * Apart from thefts, grants are ordered by priority, and among equals by ticket: first come, first
- * served.
- */
+/** Grants except thefts are ordered by priority, then by ticket: first come, first served. */
 function order(requests) {
   const known = requests.filter(({ number, kind }) => number !== undefined && kind !== 'steal');
   known.sort((a, b) => a.number - b.number);

@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The judge of histories finds what is wrong. The tests that use it (model.test.js) show that it
- * accepts what is right.
- */
+/** The judge of histories finds what is wrong. model.test.js shows that it accepts the rest. */
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');

@@ -2,10 +2,7 @@
 
 'use strict';
 
-/**
- * Each rule matters: a trial passes with it, and without it the judge finds the fault that it
- * prevents.
- */
+/** Each rule matters: without it, the judge finds the fault that the rule prevents. */
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
