@@ -73,13 +73,16 @@ function draw() {
     }
     top += GAP;
   }
-  const title = `Time per request, as a multiple of the first bar of each group (log scale) · Node.js ${report.node}`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${top}" width="${WIDTH}" height="${top}"
+  const what = 'Time per request, as a multiple of the first bar of each group (log scale)';
+  const title = `${what} · Node.js ${report.node}`;
+  const size = `viewBox="0 0 ${WIDTH} ${top}" width="${WIDTH}" height="${top}"`;
+  const [left, y1, y2] = [x(1).toFixed(1), TOP - 6, top - GAP];
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}
   font-family="system-ui, sans-serif" font-size="11" fill="#1f2933">
 <title>${title}</title>
 <rect width="100%" height="100%" fill="#ffffff"/>
 ${text(20, 20, title, 'font-size="13"')}
-<line x1="${x(1).toFixed(1)}" x2="${x(1).toFixed(1)}" y1="${TOP - 6}" y2="${top - GAP}" stroke="#9aa5b1"/>
+<line x1="${left}" x2="${left}" y1="${y1}" y2="${y2}" stroke="#9aa5b1"/>
 ${parts.join('\n')}
 </svg>
 `;

@@ -258,7 +258,7 @@ async function inTurns(names, count, options) {
 
 async function handOver(config) {
   console.log(
-    '\nhand-over between two processes (ms from the end of one to the begin of the next; each round)',
+    '\nhand-over between two processes (ms from the end of a use to the next; each round)',
   );
   const names = ['web-locks', 'turns', 'web-locks, unlogged', 'advisory', 'polling'];
   const all = await inTurns(names, 2, { config, milliseconds: LONG / 2, isNoted: true });

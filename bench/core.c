@@ -1,14 +1,14 @@
 /* Measures the core without JavaScript, built as in the addon (one translation unit).
  *
- *   core sequential|readers|handoff COUNT    requests on one thread, in nanoseconds of its processor
- *                                           time each, with the release
+ *   core sequential|readers|handoff COUNT    requests on one thread, in nanoseconds of its
+ *                                            processor time each, with the release
  *   core queue:N|names:N COUNT               the same in bursts of N, on one name or N names
- *   core threads THREADS MILLISECONDS WORK   threads that each use their own name in their own shard,
- *                                           and do WORK rounds of arithmetic before each call; 100
- *                                           take about as long as JavaScript
+ *   core threads THREADS MILLISECONDS WORK   threads that each use a name in their own shard, and
+ *                                            do WORK rounds of arithmetic before each call; 100
+ *                                            take about as long as JavaScript
  *   core crowd THREADS MILLISECONDS WORK     the same, with all names in one shard
  *   core turns THREADS MILLISECONDS WORK     as threads, counting how often a mutex was taken, how
- *                                           often it was contended, and how long it was held
+ *                                            often it was contended, and how long it was held
  *
  * To count instructions, run valgrind --tool=callgrind with two counts, and take the difference. */
 #if !defined(_GNU_SOURCE)

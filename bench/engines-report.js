@@ -151,11 +151,13 @@ function draw() {
     const color = COLORS[name];
     const path = points.map(([count, value]) => `${x(count).toFixed(1)},${y(value).toFixed(1)}`);
     const dashes = isDashed ? ' stroke-dasharray="5 4"' : '';
+    const stroke = `stroke="${color}" stroke-width="2"${dashes}`;
+    const fill = isDashed ? '#ffffff' : color;
     parts.push(
-      `<polyline points="${path.join(' ')}" fill="none" stroke="${color}" stroke-width="2"${dashes}/>`,
+      `<polyline points="${path.join(' ')}" fill="none" ${stroke}/>`,
       ...path.map((point) => {
         const [cx, cy] = point.split(',');
-        return `<circle cx="${cx}" cy="${cy}" r="3.5" fill="${isDashed ? '#ffffff' : color}" stroke="${color}"/>`;
+        return `<circle cx="${cx}" cy="${cy}" r="3.5" fill="${fill}" stroke="${color}"/>`;
       }),
     );
     const [count, value] = points.at(-1);
@@ -163,7 +165,8 @@ function draw() {
   }
   const title = 'Processor time of the server for a request and its release (log scale)';
   const key = 'Line: one session asks, the others are idle. Dashes: four contend for one name.';
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}"
+  const size = `viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}
   font-family="system-ui, sans-serif" font-size="12" fill="#1f2933">
 <title>${title}, by the number of sessions</title>
 <rect width="100%" height="100%" fill="#ffffff"/>

@@ -207,8 +207,8 @@ async function bySessions(engine) {
     const { calls, connections, cpu } = result.idle;
     row(
       'idle, of each',
-      `${cpu.toFixed(0)} µs of the server's processor a second, ${calls.toFixed(2)} calls a second,` +
-        ` ${connections.toFixed(2)} connections, ${(result.memory / 1024).toFixed(0)} KiB`,
+      `${cpu.toFixed(0)} µs of the server's processor a second, ${calls.toFixed(2)} calls a ` +
+        `second, ${connections.toFixed(2)} connections, ${(result.memory / 1024).toFixed(0)} KiB`,
     );
   }
   await Promise.all(opened.map(({ close }) => close()));

@@ -13,7 +13,8 @@ const { Missing, need } = require('./missing.js');
 const { duration, size } = require('./size.js');
 const { ms, rank, row, wait } = require('./tools.js');
 
-const DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`;
+const DELETE = `
+  if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`;
 const LEASE = 10_000;
 const BUCKET = `bench ${randomUUID()}`;
 

@@ -1,5 +1,4 @@
-/* The two functions of the C++ runtime that the binding refers to, for targets whose compiler is for
- * C only. */
+/* The functions of the C++ runtime that the binding needs, for targets with a C compiler only. */
 #include <stdlib.h>
 
 void cxx_delete(void *memory, size_t size) __asm__("_ZdlPvm");

@@ -165,8 +165,8 @@ const sections = all.map((file) => {
 });
 const page = `# Messages
 
-Every text that a person can read, as \`node scripts/messages.js\` finds them in the sources. How they
-are written: CONTRIBUTING.md.
+Every text that a person can read, as \`node scripts/messages.js\` finds them in the sources.
+CONTRIBUTING.md says how they are written.
 
 ${sections.filter(Boolean).join('\n')}`;
 

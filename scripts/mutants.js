@@ -5,7 +5,7 @@
  * notices: JavaScript by StrykerJS, C by clang's syntax tree (mutants/c.js). What survives is a
  * place to look: either a test is missing, or the change makes no difference.
  *
- *   npm run mutants                 the files of lib, src/core and src/host that changed since the last tag
+ *   npm run mutants                 files of lib, src/core and src/host changed since the last tag
  *   npm run mutants -- FILE…        these files
  *     --since REVISION              those that changed since then
  *     --list                        lists the mutants of C files and runs nothing

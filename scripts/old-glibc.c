@@ -1,5 +1,5 @@
-/* Lets binaries load with old versions of glibc: before 2.33 it had no functions of these names, only
- * the ones below, which newer versions still have. */
+/* Lets binaries load with old versions of glibc: before 2.33 it had no functions of these names,
+ * only the ones below, which newer versions still have. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-/* Lets binaries load with old versions of glibc; it must be included first. Functions that got a new
- * version when glibc 2.34 absorbed libdl and libpthread, without any change, are linked in their oldest
- * version. See also old-glibc.c. */
+/* Lets binaries load with old versions of glibc; it must be included first. Functions that got a
+ * new version, but no change, when glibc 2.34 absorbed libdl and libpthread, are linked in their
+ * oldest version. See also old-glibc.c. */
 #if defined(__x86_64__)
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");

@@ -29,7 +29,7 @@ function build() {
 }
 
 fs.rmSync(packed, { recursive: true, force: true });
-// A release contains all binaries, so what packs it builds nothing: others may use build/ meanwhile.
+// A release contains all binaries, so packing builds nothing: others may use build/ meanwhile.
 const packs = process.env.npm_lifecycle_event === 'prepack';
 const builds = fs.existsSync(path.join(root, 'node_modules', 'node-addon-api')) && !packs;
 if (!release || builds) build();

@@ -8,7 +8,7 @@
  * names, whatever header declares that.
  *
  *   node scripts/rooms.js [ROOT]           checks; of another tree for the test
- *   node scripts/rooms.js --count [ROOT]   prints the rooms, floors and arrows of each folder as well
+ *   node scripts/rooms.js --count [ROOT]   prints the rooms, floors and arrows of each folder, too
  *
  * A room is a sub-folder or a module of a folder. An arrow leads from a room to one that it uses. A
  * floor is a step of the longest chain of arrows.

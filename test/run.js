@@ -17,12 +17,11 @@
  *   // slow: 40; waits; needs: redis
  *
  * `slow` is about how many seconds the file takes alone: the longest start first. `long` marks a
- * file that `npm test` leaves to CI: it takes long, or needs servers, and other files notice most of
- * what it would notice. `waits` marks a file that mostly waits for servers and leases, so that it runs
- * beside files that compute. `needs` names the programs (helpers/programs.js) without which no test of
- * the file can run.
+ * file that `npm test` leaves to CI: it takes long, or needs servers, and other files find most of
+ * its faults. `waits` marks a file that mostly waits for servers and leases: it runs beside files
+ * that compute. `needs` names the programs (helpers/programs.js) that all tests of the file need.
  *
- * Each test has a time limit (helpers/limit.js). The exit code is 1 if a test failed or no test ran.
+ * Each test has a time limit (helpers/limit.js). The exit code is 1 if one failed or none ran.
  */
 
 const { spawn } = require('node:child_process');
@@ -36,7 +35,10 @@ const { Progress } = require('./helpers/progress.js');
 
 const ENDING = '.test.js';
 
-/** @typedef {{ file: string, name: string, slow: number, long: boolean, waits: boolean, needs: string[] }} TestFile */
+/**
+ * @typedef {{ file: string, name: string, slow: number, long: boolean, waits: boolean,
+ *   needs: string[] }} TestFile
+ */
 
 /** @returns {string[]} all test files, in the folders of this one */
 const allFiles = () =>

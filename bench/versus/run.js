@@ -3,8 +3,8 @@
  * each row on each of these versions of Node.js (by npx), and writes docs/nodes-own.json and the
  * table.
  *
- *   --check VERSION   runs a version of docs/nodes-own.json, and fails if one of our outcomes is wrong,
- *                    or if one of Node.js's outcomes has changed, unless it varies from run to run
+ *   --check VERSION   runs a version of docs/nodes-own.json, and fails if one of our outcomes is
+ *                     wrong, or one of Node.js's has changed that does not vary from run to run
  */
 
 const { spawn, spawnSync } = require('node:child_process');

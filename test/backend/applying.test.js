@@ -107,7 +107,7 @@ describe('a member that applies an event', () => {
 
   it('is found in the source with all its calls', () => {
     const source =
-      'class A extends Request { lost(a) { this.tell(); if (a) b(new C()); d(() => e()); now(); } }';
+      'class A extends Request { lost(a) { this.tell(); if (a) b(new C()); d(() => e()); now() } }';
     const calls = ['lost calls tell', 'lost calls b', 'lost calls C', 'lost calls d'];
     assert.deepEqual(callsOfMembers(source), calls);
   });

@@ -329,7 +329,7 @@ function attempt(call) {
 
 describe('near the end of the stack', () => {
   for (const isSlow of [false, true]) {
-    it(`release() ends the lock, and says so, if it is ${isSlow ? 'slow' : 'done at once'}`, async (t) => {
+    it(`${isSlow ? 'a slow' : 'an immediate'} release() ends the lock, and says so`, async (t) => {
       const setUpHeld = async () => {
         const held = await setUpHandle(
           { checkHeld: () => true },
@@ -475,7 +475,7 @@ describe('a lock that is held too long, although its release is never answered,'
   });
 });
 
-it('a lock that another one serves is not held from the moment that the outer one is lost', async () => {
+it('a lock that another one serves is no longer held once the outer one is lost', async () => {
   const options = { reentrant: true };
   const ends = {
     holdTimeout: (request) => request.handleHoldTimeout(),

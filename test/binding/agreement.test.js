@@ -44,6 +44,6 @@ it('a change of the functions of the addon, or of its numbers, has a new AGREEME
   assert.deepEqual(
     { number: addon.AGREEMENT, digest },
     { number: NUMBER, digest: DIGEST },
-    'raise AGREEMENT in src/binding/calls.h and lib/backend/binary.js, and note number and digest here',
+    'raise AGREEMENT in src/binding/calls.h and lib/backend/binary.js; update NUMBER and DIGEST',
   );
 });

@@ -70,7 +70,8 @@ it('completion in zsh is a valid script with every option', {
   skip: lacks('zsh'),
 }, () => {
   const script = scriptFor('zsh');
-  const check = `autoload -U compinit && compinit -D\n${script}\n[[ $_comps[web-locks] == _web-locks ]]`;
+  const isKnown = '[[ $_comps[web-locks] == _web-locks ]]';
+  const check = `autoload -U compinit && compinit -D\n${script}\n${isKnown}`;
   execFileSync('zsh', ['-fc', check]);
   for (const command of commands)
     for (const option of longOf(command)) assert.ok(script.includes(option), option);

@@ -21,7 +21,7 @@ function setUp(t) {
 }
 
 describe('web-locks elect', { skip }, () => {
-  it('one candidate leads, and the next one by --priority when its command has ended', async (t) => {
+  it('one candidate leads, and the next by --priority when its command has ended', async (t) => {
     const { locks, stand } = setUp(t);
     const first = stand('--label', 'first');
     await first.says(/leads/);
@@ -36,7 +36,7 @@ describe('web-locks elect', { skip }, () => {
     await second.endsAfter('0');
   });
 
-  it('a leader that loses the lock ends its command, and starts it again when it leads again', async (t) => {
+  it('a leader that loses the lock ends its command until it leads again', async (t) => {
     const { stand, steal } = setUp(t);
     const command = stand('-v');
     await command.says(/leads/);
@@ -82,7 +82,7 @@ describe('web-locks elect', { skip }, () => {
   });
 });
 
-it('web-locks once runs its command until it succeeds, then skips it, while no process has the bucket open', {
+it('web-locks once runs its command until it succeeds, and then skips it, without an open bucket', {
   skip,
 }, async (t) => {
   const { run, start } = setUp(t);

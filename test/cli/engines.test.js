@@ -65,12 +65,12 @@ describe('--at', { skip }, () => {
     writeFileSync(path.join(folder, 'index.js'), `console.error('${says}'); process.exit(42);`);
   }
 
-  it('looks for its package in the current folder, then beside itself, or says how to install it', async (t) => {
+  it('finds its package in the current folder or its own, or says how to install it', async (t) => {
     const cwd = emptyFolder(t);
     const args = ['run', 'a', '--at', 'postgres://localhost', '--', 'echo', 'runs'];
     const stderr =
-      `web-locks: --at needs the package pg, which is installed neither in ${cwd} nor with web-locks.\n` +
-      'Install it: npm install pg (with --global if web-locks is global).\n';
+      `web-locks: --at needs the package pg, which is installed neither in ${cwd} nor with ` +
+      'web-locks.\nInstall it: npm install pg (with --global if web-locks is global).\n';
     check(await run(t, args, { cwd, ...installed(t) }), { code: 69, stdout: '', stderr });
     const beside = { cwd, ...installed(t, 'the pg beside it') };
     check(await run(t, args, beside), { code: 42, stderr: 'the pg beside it\n' });
@@ -123,7 +123,7 @@ describe('--at', { skip }, () => {
 
 /** What all engines have in common; `at` returns the URL, `openBucket` opens `default` there. */
 function conform(at, openBucket) {
-  it('run excludes other commands and programs; query shows who holds and waits, steal ends it', async (t) => {
+  it('run excludes others; query shows holders and waiters; steal ends the command', async (t) => {
     const { locks } = await openBucket(t);
     const env = { WEB_LOCKS_AT: at() };
     const first = start(t, ['run', 'a', ...UNTIL_LINE], { env });

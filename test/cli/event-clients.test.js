@@ -96,7 +96,7 @@ describe('the clients of a page', { skip }, () => {
     await turn();
   });
 
-  it('keeps no states for a page that does not read, which later gets the current one', async () => {
+  it('keeps no states for a page that does not read; later it gets the current one', async () => {
     const page = await join();
     const other = await join();
     await tick();

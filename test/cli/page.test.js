@@ -128,7 +128,7 @@ describe('the page of top --web', { skip }, () => {
     await page.until('document.querySelector("#notes").innerText === ""');
   });
 
-  it('says that the connection is lost, or why the locks cannot be reached, and recovers', async (t) => {
+  it('says that the connection is lost, or why there are no locks, and recovers', async (t) => {
     const { locks, page, streams, more } = await opened(t);
     await page.value(`{ window.seen = [];
       new MutationObserver(() => seen.push(document.body.dataset.status)).observe(document.body, {
@@ -179,7 +179,7 @@ describe('the page of top --web', { skip }, () => {
     }
   }
 
-  it('orders names by their waiters or else, finds rows, and shows a long queue on demand', async (t) => {
+  it('orders names by waiters or else, finds rows, and shows a long queue on demand', async (t) => {
     const { page } = await opened(t, { prepare: queue });
     const names = async () =>
       (await rows(page))

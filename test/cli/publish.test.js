@@ -56,7 +56,7 @@ describe('--publish', { skip: unless }, () => {
     assert.equal(lines[10], 'web-locks: further lines that cannot be published are not told.');
   });
 
-  it('reads what a command wrote just before it ended, and ends though another still writes', async (t) => {
+  it('reads what a command wrote at its end, and ends though another still writes', async (t) => {
     const { run } = setUp(t);
     const script = `(while :; do echo 1 >&3 || exit; done) >/dev/null 2>&1 & printf 'bad\\n' >&3`;
     const { code, stderr } = await run('run a --publish', ...sh(script));
@@ -71,7 +71,8 @@ describe('--publish', { skip: unless }, () => {
     const { at, run } = setUp(t);
     const show = `echo "<$WEB_LOCKS_PUBLISH_FD>"; (echo 1 >&3) 2>/dev/null && echo open; true`;
     const place = at.map((word) => `'${word}'`).join(' ');
-    const inner = `"${process.execPath}" "${PROGRAM}" run b ${place} -c 'echo "<$WEB_LOCKS_PUBLISH_FD>"'`;
+    const echo = `'echo "<$WEB_LOCKS_PUBLISH_FD>"'`;
+    const inner = `"${process.execPath}" "${PROGRAM}" run b ${place} -c ${echo}`;
     const ending = await run('run a --publish', ...sh(`${show}; ${inner}`));
     check(ending, { code: 0, stdout: '<3>\nopen\n<>\n' });
     check(await run('run a', ...sh(show)), { code: 0, stdout: '<>\n' });

@@ -34,7 +34,7 @@ const TITLES = ['NAME', 'STATE', 'MODE', 'FOR', 'PID', 'HOST', 'LABEL', 'TOKEN']
 const ask = (locks, name, options = {}) => locks.request(name, options, () => {}).catch(() => {});
 
 describe('web-locks query', { skip }, () => {
-  it('lists holders and waiters in the order of the queue, with mode, units and priority', async (t) => {
+  it('lists holders, and waiters in queue order, with mode, units and priority', async (t) => {
     const { locks, run } = setUp(t);
     const { lock } = await hold(locks, 'b', { label: 'first', priority: 1 });
     await hold(locks, 'a', { mode: 'shared', limit: 4, weight: 2 });
@@ -104,7 +104,7 @@ describe('web-locks query', { skip }, () => {
     }
   });
 
-  it('--json prints one line, also longer than a pipe takes at once, and --name selects', async (t) => {
+  it('--json prints one line, however long it is, and --name selects', async (t) => {
     const { locks, run } = setUp(t);
     const before = Date.now();
     const { lock } = await hold(locks, 'a\n"', { label: 'x' });
@@ -141,7 +141,7 @@ describe('web-locks query', { skip }, () => {
 
   // `top` is another name for it.
   for (const command of ['query --watch', 'top']) {
-    it(`${command} prints the table after each change, in a pipe between empty lines`, async (t) => {
+    it(`${command} prints a table after each change, in a pipe between empty lines`, async (t) => {
       const { locks, start } = setUp(t);
       const watcher = start(command);
       await watcher.says(/^No locks are held, and nobody waits in bucket "bucket" of .*\n/);
@@ -156,7 +156,7 @@ describe('web-locks query', { skip }, () => {
     });
   }
 
-  it('--watch --json prints a line after each change, even of a priority alone, until its output is closed', async (t) => {
+  it('--watch --json prints a line after each change until its output is closed', async (t) => {
     const { locks, start } = setUp(t);
     const watcher = start('query --watch --json');
     await watcher.says(/^.*\n/);
@@ -306,7 +306,8 @@ describe('holders that wait for each other', { skip }, () => {
     await pendingOn(far.locks, 'b', 2);
     const all = ['query', '--directory', directory, '--all'];
     const { stdout } = await run(t, all);
-    const mine = `${process.pid} ("mine") holds "a" in bucket "bucket" and waits for "b" in bucket "far"\n`;
+    const waits = 'holds "a" in bucket "bucket" and waits for "b" in bucket "far"';
+    const mine = `${process.pid} ("mine") ${waits}\n`;
     assert.ok(stdout.includes(mine), stdout);
     assert.ok((await run(t, [...all, '--name', 'b'])).stdout.includes(mine));
     const [circle] = JSON.parse((await run(t, [...all, '--json'])).stdout).circles;

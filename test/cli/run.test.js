@@ -33,7 +33,7 @@ const onLinux = { skip: process.platform !== 'linux' && 'only Linux has what thi
 const steal = (locks) => locks.request('a', { steal: true }, () => {});
 
 describe('web-locks run', { skip }, () => {
-  it('passes arguments, streams and settings of programs to the command, and its status back', async (t) => {
+  it('passes arguments, streams and settings to the command, and its status back', async (t) => {
     const script = `process.stdin.pipe(process.stdout); console.error('err');
       const { WEB_LOCKS_DEADLOCK, WEB_LOCKS_WARN_AFTER } = process.env;
       console.log(process.argv.slice(1), WEB_LOCKS_DEADLOCK, WEB_LOCKS_WARN_AFTER);
@@ -91,7 +91,7 @@ describe('web-locks run', { skip }, () => {
     assert.equal((await command.run(t, args, { env })).stdout, '1 a\n');
   });
 
-  it('waits until another one has ended, and is labelled by its command or by --label', async (t) => {
+  it('waits until another one has ended; its label is its command or --label', async (t) => {
     const { locks, start } = setUp(t);
     const first = start('run a', ...UNTIL_LINE);
     await first.says(/runs/);
@@ -168,7 +168,7 @@ describe('web-locks run', { skip }, () => {
     assert.equal(heavy.hasClosed, false);
   });
 
-  it('ends with a status of its own and says why if it does not get the lock in time', async (t) => {
+  it('has its own status and says why if it does not get the lock in time', async (t) => {
     const { locks, run } = setUp(t);
     const lock = await hold(locks, 'a', { label: 'the\ntest' });
     const holder = `\\(held by process ${process.pid} \\("the\\\\ntest"\\), for `;
@@ -289,7 +289,7 @@ describe('web-locks run', { skip }, () => {
       check(await run(words), { code: 64, stdout: '', stderr });
   });
 
-  it('--steal takes the lock; the holder ends its command and says that the lock was lost', async (t) => {
+  it('--steal takes the lock; the holder ends its command and reports the loss', async (t) => {
     const { start } = setUp(t);
     const script = "trap 'echo told; exit 0' TERM; echo runs; while :; do read line; done";
     const first = start('run a -- sh -c', script);
@@ -303,7 +303,7 @@ describe('web-locks run', { skip }, () => {
     await second.endsAfter('');
   });
 
-  it('kills a command that does not end when its lock is lost, even if nobody reads why', async (t) => {
+  it('kills a command that survives the loss of its lock, even if nobody reads why', async (t) => {
     const { locks, start } = setUp(t);
     const script = "trap '' TERM; echo runs; while :; do read line; done";
     const stubborn = start('run a --kill-after 0.05 -- sh -c', script);

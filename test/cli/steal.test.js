@@ -11,7 +11,7 @@ const { hold } = require('../helpers/locks.js');
 const { PROGRAM, check, noTerminal, setUp, skip } = require('./command.js');
 
 describe('web-locks steal', { skip }, () => {
-  it('takes the lock from all its holders, names them, and gives it to the next waiter', async (t) => {
+  it('takes the lock from all holders, names them, and gives it to the next waiter', async (t) => {
     const { locks, run } = setUp(t);
     const robbed = [];
     for (const label of ['one', 'two'])
@@ -40,7 +40,7 @@ describe('web-locks steal', { skip }, () => {
     assert.deepEqual([status, stdout.split('\n').length - 1], [0, 101]);
   });
 
-  it('takes nothing if nobody holds the lock, and says where it looked and where the name is held', async (t) => {
+  it('takes nothing if the lock is free, and says where it looked, and who holds it', async (t) => {
     const { locks, run, bucket, directory } = setUp(t);
     const nobody = 'web-locks: nobody holds lock "a" in';
     const stderr = `${nobody} bucket "${bucket}" of ${directory}.\n`;

@@ -7,7 +7,7 @@
  * -fsanitize=thread.
  *
  * The threads are contexts of one system thread, so a seed always gives the same schedule. Time
- * stands still until no thread can run. Memory that was freed, or is in a pool, must not be accessed. */
+ * stands still until no thread can run. Freed or pooled memory must not be accessed. */
 #ifndef PORT_CHOSEN_H
 #define PORT_CHOSEN_H
 

@@ -39,7 +39,7 @@ const FENCE = /^( *)```(.*)$/;
  * @property {Record<string, string>} keys
  */
 
-/** @returns {string[]} the addresses of a page's headings and anchors, as npm and GitHub make them */
+/** @returns {string[]} the fragments of a page's headings and anchors on npm and GitHub */
 function anchorsOf(file) {
   const text = fs.readFileSync(file, 'utf8').replace(/^ *```.*?^ *```/gms, '');
   const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading.toLowerCase());

@@ -66,7 +66,7 @@ describe('async-mutex', () => {
 });
 
 describe('p-limit and p-queue', () => {
-  it('a timeout limits the run there, as holdTimeout here; neither stops the callback', async () => {
+  it('a timeout limits the run there, as holdTimeout here; both let the callback run', async () => {
     const { default: PQueue } = await import('p-queue');
     const queue = new PQueue({ concurrency: 1 });
     const semaphore = new Semaphore(1);

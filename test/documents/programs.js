@@ -148,7 +148,8 @@ function linkCommands() {
   const program = path.join(root, 'bin', 'web-locks.js');
   fs.mkdirSync(folder, { recursive: true });
   const command = `exec '${process.execPath}' '${program}' "$@"`;
-  const npx = `[ "$1" = web-locks ] || { echo "npx $1 is not of this package" >&2; exit 1; }\nshift`;
+  const refuse = '{ echo "npx $1 is not of this package" >&2; exit 1; }';
+  const npx = `[ "$1" = web-locks ] || ${refuse}\nshift`;
   for (const [name, text] of Object.entries({ 'web-locks': command, npx: `${npx}\n${command}` }))
     fs.writeFileSync(path.join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
 }

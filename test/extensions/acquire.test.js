@@ -100,7 +100,7 @@ describe('lock.signal', () => {
     });
   }
 
-  it('has the client id of a thief in another thread, also if the release finds it out', async (t) => {
+  it('has the client id of a thief in another thread, even if the release finds it', async (t) => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const victim = await hold(locks, name);

@@ -85,7 +85,7 @@ describe('locks.query({ details: true })', () => {
     }
     const fields = (entry) => Object.keys(entry).sort();
 
-    it('is what is told, with those types, also by errors and leader()', async () => {
+    it('has the declared fields and types, also in errors and leader()', async () => {
       const { all, pending } = await entries();
       // `data` exists only if something is published.
       const withData = (entry) => fields({ data: 0, ...entry });
@@ -160,7 +160,7 @@ describe('locks.query({ details: true })', () => {
     }
 
     for (const way of Object.keys(ways)) {
-      it(`tells where ${way} was called, also leader() and the error of a time limit`, () =>
+      it(`tells where ${way} was called, also in leader() and time limits`, () =>
         whileHeld(way, async (name) => {
           const error = await timedOut(() => locks.acquire(name, { timeout: 100 }));
           const [{ site }] = (await detailsOf(name)).held;
@@ -256,7 +256,7 @@ describe('diagnostics channels', () => {
   }
   const events = (messages) => messages.map(([event]) => event);
 
-  it('have the id, manager, mode, label and times of the request, and whether it waits', async () => {
+  it('have the id, manager, mode, label and times of the request, and if it waits', async () => {
     const name = freshName();
     const options = { mode: 'shared', label: 'labelled' };
     const messages = await published(name, async () => {

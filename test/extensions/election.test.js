@@ -9,7 +9,7 @@ const { freshName, notCalled } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
 describe('locks.elect', () => {
-  it('leads with name, token and signal, as leader() says, until the callback returns', async () => {
+  it('leads with name, token and signal, like leader(), until the callback returns', async () => {
     const name = freshName();
     const seen = await locks.elect(name, { label: 'me' }, async (leader) => {
       const found = await locks.leader(name);

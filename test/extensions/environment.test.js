@@ -98,7 +98,8 @@ describe('a wrong value of an environment variable', () => {
     const warningsWith = (value, t) =>
       new Promise((resolve, reject) => {
         const env = { ...process.env, [variable]: value };
-        const source = `require(${library}).locks.request('a', () => require(${library}).locks.query());`;
+        const source = `const { locks } = require(${library});
+          locks.request('a', () => locks.query());`;
         const args = [...preloads, '-e', source];
         const options = { env, cwd: freshDirectory(t), timeout: 60_000 };
         execFile(process.execPath, args, options, (error, _stdout, stderr) =>
@@ -109,7 +110,8 @@ describe('a wrong value of an environment variable', () => {
     it(`${variable}: one warning says what is expected, and the program runs`, async (t) => {
       for (const value of values) {
         assert.deepEqual(await warningsWith(value, t), [
-          `LockWarning: ${variable} is '${value}'; expected ${expected}. The variable has no effect.`,
+          `LockWarning: ${variable} is '${value}'; expected ${expected}. ` +
+            'The variable has no effect.',
         ]);
       }
       assert.deepEqual(await warningsWith('', t), []);

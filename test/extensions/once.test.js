@@ -37,13 +37,14 @@ describe('locks.once', () => {
     assert.equal((await locks.once(name, { keep: 0.5 }, notCalled)).ran, false);
   });
 
-  it('finds at the release a theft that was not told yet', needs('entry'), async (t) => {
+  it('finds at the release a theft that was not announced yet', needs('entry'), async (t) => {
     const name = freshName();
     const worker = threadOf(
       t,
       name,
       `parentPort.once('message', (shared) => {
-      locks.request(name, { steal: true }, () => Atomics.store(shared, 0, 1) + Atomics.notify(shared, 0));
+      const wake = () => Atomics.store(shared, 0, 1) + Atomics.notify(shared, 0);
+      locks.request(name, { steal: true }, wake);
     });
     post('ready');`,
     );

@@ -48,7 +48,7 @@ describe('options', () => {
       continue;
     }
 
-    it(`${kind} refuses what it does not take, also inherited, in words that have its name`, async () => {
+    it(`${kind} refuses foreign options, also inherited ones, and names the call`, async () => {
       for (const [name, values] of Object.entries(VALUES)) {
         if (isTaken(name, as)) continue;
         const value = name === 'signal' ? new AbortController().signal : values[0];

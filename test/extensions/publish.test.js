@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The data that a lock publishes, where it can be read, and what is refused. programs.test.js tests which
- * locks can publish.
- */
+/** What lock.publish() does and refuses. programs.test.js tests which locks can publish. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
@@ -62,7 +59,7 @@ describe('lock.publish()', () => {
     await held.settled;
   });
 
-  it('is false of a lock that another agent has stolen, whose loss is then told', async (t) => {
+  it('is false if another agent has stolen the lock; the loss is then announced', async (t) => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const held = await hold(locks, name);

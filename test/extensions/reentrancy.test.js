@@ -35,7 +35,7 @@ describe('users’ code that runs while events are handed over may use locks', (
     assert.deepEqual(await stateOf(locks, other), FREE);
   });
 
-  it('a subscriber steals the lock of whose grant it hears', needs('atOnce'), async (t) => {
+  it('a subscriber steals the lock whose grant is announced', needs('atOnce'), async (t) => {
     const name = freshName();
     const held = await hold(locks, name);
     const heard = deferred();

@@ -36,7 +36,7 @@ describe('reentrant: true', () => {
     });
   });
 
-  it('a theft by another thread is told to both, while the outer one waits for the inner', async (t) => {
+  it('both learn of a theft by another thread, while the outer waits for the inner', async (t) => {
     const name = freshName();
     const remote = await RemoteAgent.start(t);
     let inner;
@@ -51,7 +51,7 @@ describe('reentrant: true', () => {
     await thief.settled;
   });
 
-  it('the same name of another bucket is another lock, and of the same bucket, the same', async () => {
+  it('the same name is another lock in another bucket, and the same in its bucket', async () => {
     const name = freshName();
     const other = openBucket(`other ${name}`);
     const held = await hold(other.locks, name);
@@ -72,7 +72,7 @@ describe('reentrant: true', () => {
 describe('close() of a bucket, inside of a lock of the same bucket that was opened again', () => {
   const INVALID = { name: 'InvalidStateError' };
 
-  it('what is served is lost before anybody hears of it, and later requests fail', async () => {
+  it('a served lock is lost before that is announced, and later requests fail', async () => {
     const name = freshName('bucket');
     const [one, other] = [openBucket(name), openBucket(name)];
     await one.locks.request('a', R, async (lock) => {
@@ -100,7 +100,7 @@ describe('close() of a bucket, inside of a lock of the same bucket that was open
     await one.close();
   });
 
-  it('what waits for nothing else than what is served fails, and is not granted first', async () => {
+  it('a request that waits only for a served one fails, and is not granted first', async () => {
     const name = freshName('bucket');
     const [one, other] = [openBucket(name), openBucket(name)];
     const served = deferred();

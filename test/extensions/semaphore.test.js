@@ -148,7 +148,7 @@ describe('resize of a Semaphore', () => {
     assert.equal(semaphore.available, 3);
   });
 
-  it('counts all who wait for `pending` and `maxPending`, those before it and after it', async () => {
+  it('counts waiters before and after it for `pending` and `maxPending`', async () => {
     const semaphore = new Semaphore(1);
     const release = await semaphore.acquire();
     const all = [semaphore.run(nothing), semaphore.resize(2)];

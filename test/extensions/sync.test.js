@@ -68,7 +68,7 @@ describe('locks.acquireSync', needs('sync'), () => {
     );
   }
 
-  it('throws at once if a request of the thread itself is ahead, which the error names', async (t) => {
+  it('throws at once if a request of its own thread is ahead, which the error names', async (t) => {
     const { name, held } = await heldElsewhere(t);
     const ahead = locks.request(name, { label: 'earlier' }, () => {});
     const message = /: .*"later"\) waits for .*, requested before by .*"earlier"\)\.$/;
@@ -97,7 +97,7 @@ describe('locks.acquireSync', needs('sync'), () => {
     await writer.settled;
   });
 
-  it('waits behind requests of the thread that need not end before: a shared one, waitForUnlock', async (t) => {
+  it('waits behind requests of its thread that may end later: shared, waitForUnlock', async (t) => {
     const { name, other, held } = await heldElsewhere(t);
     const unlocked = new Mutex(name).waitForUnlock();
     held.release();
@@ -154,7 +154,8 @@ describe('locks.acquireSync', needs('sync'), () => {
       const { Worker } = require('node:worker_threads');
       const { locks } = require(${library});
       locks.request('x', () => new Promise(() => {}));
-      new Worker("require('node:worker_threads'); require(" + ${JSON.stringify(library)} + ").locks.acquireSync('x')", { eval: true });
+      const source = 'require(' + ${JSON.stringify(library)} + ").locks.acquireSync('x')";
+      new Worker(source, { eval: true });
       const look = async () => {
         if ((await locks.query()).pending.length === 1) process.exit(7);
         setImmediate(look);

@@ -46,7 +46,7 @@ describe('timeout', () => {
     await there.settled;
   });
 
-  it('names the holder of its own bucket, beside a request of the same name in another', async () => {
+  it('names the holder in its own bucket, beside the same name in another one', async () => {
     const name = freshName();
     const labels = ['of a', 'of b'];
     const buckets = labels.map(() => openBucket(freshName()));
@@ -80,7 +80,7 @@ describe('timeout', () => {
     await Promise.all(held.map(({ release }) => release()));
   });
 
-  it('of more than a timer can count does not fire at once, nor does a limit on holding', async () => {
+  it('of more than a timer can count does not fire at once, nor does holdTimeout', async () => {
     const name = freshName();
     const held = await hold(locks, name);
     const waiting = locks.acquire(name, { timeout: 2 ** 33, holdTimeout: 2 ** 40 });

@@ -203,7 +203,8 @@ class Progress {
     const longest = [...this.#running].sort((a, b) => a.begin - b.begin);
     const names = longest.map(({ name, tests, time }) => `${name} (${tests} tests, ${time})`);
     const counts = `${this.#ended}/${this.#total} files, ${pass} passed, ${fail} failed`;
-    return `${durationOf(performance.now() - this.#begin)}: ${counts}; running: ${names.join(', ')}`;
+    const time = durationOf(performance.now() - this.#begin);
+    return `${time}: ${counts}; running: ${names.join(', ')}`;
   }
 
   #update() {

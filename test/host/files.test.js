@@ -81,8 +81,8 @@ describe('the directory of the locks of a machine', { skip }, () => {
   it('is that of the environment of its thread', async (t) => {
     const directory = path.join(freshDirectory(t), 'of-the-worker');
     const source = `
-      const { locks } = require(${library});
-      locks.request('a', () => {}).then(() => require('node:worker_threads').parentPort.postMessage('held'));`;
+      const { parentPort } = require('node:worker_threads');
+      require(${library}).locks.request('a', () => {}).then(() => parentPort.postMessage('held'));`;
     const env = { ...process.env, WEB_LOCKS_DIRECTORY: directory };
     const worker = new Worker(source, { eval: true, env });
     t.after(() => worker.terminate());
@@ -165,8 +165,8 @@ describe('the directory of the locks of a machine', { skip }, () => {
       const source = `
         const { openBucket } = require(${library});
         ${becomeUser}
-        openBucket('a', { directory: ${JSON.stringify(where)} })
-          .ready.then(() => console.log('open'), ({ code, message }) => console.log(code, message));`;
+        const { ready } = openBucket('a', { directory: ${JSON.stringify(where)} });
+        ready.then(() => console.log('open'), ({ code, message }) => console.log(code, message));`;
       return (await execute(process.execPath, ['-e', source])).stdout;
     };
     const whose = (what, mode) =>
@@ -287,7 +287,7 @@ describe('a file of locks', { skip }, () => {
     });
   }
 
-  it('is refused while it is used with another layout, and the error names both versions', async (t) => {
+  it('is refused while another layout is in use, and the error names both versions', async (t) => {
     const { bucket, where } = freshBucket(t);
     await bucket.ready;
     overwrite(fileIn(where.directory), new Uint32Array([9999]), 4);

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** The effect of the host scope on its process (event loop, descriptors), and handles of one bucket. */
+/** The host scope's effect on its process (event loop, descriptors), and handles of a bucket. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -97,7 +97,8 @@ describe('the event loop of a process', { skip }, () => {
 describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
   const look = `
     const fs = require('node:fs');
-    const tableSize = () => /FDSize:\\s*(\\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
+    const status = () => fs.readFileSync('/proc/self/status', 'utf8');
+    const tableSize = () => /FDSize:\\s*(\\d+)/.exec(status())[1];
     /** Whether the numbers of bucket files are greater than those of watches. */
     const isOrdered = () => {
       const [files, watches] = [[], []];
@@ -114,7 +115,7 @@ describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
 
   // If a descriptor does not fit, the kernel enlarges the descriptor table, which takes 10 ms. When
   // a process ends, the kernel closes large numbers first, and closing a watch takes it 10 ms.
-  it('fit into their table, above that of the watch, when a process waits for its first grant', async (t) => {
+  it('fit into their table, above the watch, when a process first waits for a grant', async (t) => {
     // The table is enlarged 25 ms after the opening, which is before the grant in a slow process.
     const body = `${look}
       const before = tableSize();

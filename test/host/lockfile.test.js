@@ -320,7 +320,7 @@ async function startLocker(t) {
 }
 
 describe('between processes', () => {
-  it('a file that another process has locked is locked, and nobody else can unlock it', async (t) => {
+  it('a file that another process locked is locked, and only that one can unlock it', async (t) => {
     const file = freshFile();
     const other = await startLocker(t);
     assert.equal(await other.ask('lock', file), 'locked');

@@ -24,7 +24,7 @@ function stand(t, flag, module, directory) {
 
 describe('navigator.locks of two processes', { skip }, () => {
   for (const flag of ['--import', '--require']) {
-    it(`are the same with ${flag} web-locks/host/register: one leads, then another one`, async (t) => {
+    it(`are the same with ${flag} web-locks/host/register: they lead in turn`, async (t) => {
       const { directory } = freshBucket(t).where;
       const first = stand(t, flag, 'web-locks/host/register', directory);
       await first.says(/^leads/);

@@ -27,7 +27,7 @@ class Backend {
 
 describe('questions for holders', () => {
   for (const seed of [1, 2, 3, 4, 5]) {
-    it(`have answers that are no older than they are, one at a time for a name (${seed})`, async () => {
+    it(`have answers that are no older, one at a time for a name (${seed})`, async () => {
       const random = new Random('questions', seed);
       const backend = new Backend();
       const made = [];

@@ -128,8 +128,8 @@ describe('messages', () => {
     [waitTimeoutError('x', 5002, undefined, 3200), `${late} (${forgets}).`],
     [
       theftTimeoutError('x', 5002, true),
-      'Timed out after 5,002 ms: the server did not answer, so lock "x" may have been stolen from ' +
-        'its holder; if so, it was released again.',
+      'Timed out after 5,002 ms: the server did not answer, so lock "x" may have been stolen ' +
+        'from its holder; if so, it was released again.',
     ],
     [theftTimeoutError('x', 5002, false), 'Timed out after 5,002 ms: lock "x" was not stolen.'],
     [
@@ -144,8 +144,8 @@ describe('messages', () => {
     ],
     [
       new DeadlockError('a', [...cycle, entry(OWN, 'b', true)]),
-      `${self}: this thread waits for "a", held by ${other}; ${other} waits for "b", held by this ` +
-        'thread.',
+      `${self}: this thread waits for "a", held by ${other}; ${other} waits for "b", held by ` +
+        'this thread.',
     ],
     [
       new DeadlockError('a', [cycle[0], entry({ ...OWN, label: 'earlier' }, 'a', false)]),

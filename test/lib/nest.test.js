@@ -137,7 +137,7 @@ for (const [kind, compilerOptions] of Object.entries(KINDS)) {
       return leading.promise;
     }
 
-    it('@Elected leads until the shutdown, which awaits the term and closes the bucket', async () => {
+    it('@Elected leads until the shutdown, which awaits it and closes the bucket', async () => {
       const leading = setLeader(async (leader) => {
         for (let i = 0; i < 10; i++) await turn();
         return leader.held;

@@ -118,7 +118,7 @@ describe('warnAfter of a request that waits', () => {
     assert.equal(warned.mock.callCount(), 0);
   });
 
-  it('names the holder and the time that acquireSync() waited, though the thread goes on later', async (t) => {
+  it('names the holder and the wait of acquireSync(), even if it comes late', async (t) => {
     const name = freshName();
     const { locks } = openBucket(name);
     const source = `

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What `web-locks/prometheus` and `web-locks/otel` say if they get something else than a client. */
+/** `web-locks/prometheus` and `web-locks/otel` check that they get a client. */
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');

@@ -122,7 +122,8 @@ async function main() {
     await pool.end();
   }
   if (REDIS_URL) {
-    await use('redis', openRedis('bundled', { client: load('redis').createClient({ url: REDIS_URL }) }));
+    const client = load('redis').createClient({ url: REDIS_URL });
+    await use('redis', openRedis('bundled', { client }));
   }
   const etcd = openEtcd('bundled', { endpoints: 'http://127.0.0.1:1' });
   etcd.ready.catch(() => {});

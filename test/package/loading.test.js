@@ -74,7 +74,7 @@ async function areOne(one, other) {
   assert.deepEqual(await stateOf(one, name), FREE);
 }
 
-describe('a process has one lock manager for each bucket, whatever loads the package again:', () => {
+describe('a process has one lock manager for each bucket, whatever reloads the package:', () => {
   it('a cleared require cache, also where native addons are kept', async () => {
     for (const folder of [root, path.join(root, 'lib')]) {
       const again = requireAnew(entry, (key) => key.startsWith(folder));
@@ -90,7 +90,8 @@ describe('a process has one lock manager for each bucket, whatever loads the pac
       if (registry.has(file)) return registry.get(file).exports;
       const module = { exports: {} };
       registry.set(file, module);
-      const source = `(function (exports, require, module, __filename, __dirname) {${fs.readFileSync(file)}\n})`;
+      const parameters = 'exports, require, module, __filename, __dirname';
+      const source = `(function (${parameters}) {${fs.readFileSync(file)}\n})`;
       const nodeRequire = createRequire(file);
       const localRequire = (id) => {
         const target = nodeRequire.resolve(id);
@@ -270,13 +271,13 @@ describe('the binary of the package', {
       loads(t, chosen, `write('\\x7fELF\\0${loader}\\0'); process.execPath = program;`));
   }
 
-  it('is chosen by a diagnostic report if the program names no loader or cannot be read', async (t) => {
+  it('is chosen by a diagnostic report if the program’s loader is unknown', async (t) => {
     for (const program of ["''", 'program'])
       await loads(t, libc, `write('no loader'); process.execPath = ${program};`);
   });
 });
 
-it('WEB_LOCKS_BINARY, if relative, names the same file in workers after process.chdir()', async () => {
+it('a relative WEB_LOCKS_BINARY is the same file in workers after process.chdir()', async () => {
   const program = `
     const { Worker } = require('node:worker_threads');
     ${requiring(entry)};

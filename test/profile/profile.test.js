@@ -76,7 +76,8 @@ describe('a profile has of each request', () => {
        await ask('d', 'limited', { mode: 'shared', limit: 2 }, () =>
          ask('d', 'other', { mode: 'shared', limit: 3 }));
        const bucket = openBucket('shop');
-       const lost = bucket.locks.request('a', { label: 'closed' }, ({ signal }) => once(signal, 'abort'));
+       const untilLost = ({ signal }) => once(signal, 'abort');
+       const lost = bucket.locks.request('a', { label: 'closed' }, untilLost);
        await turn();
        await bucket.close();
        await lost.catch(ignore);
@@ -101,7 +102,7 @@ describe('a profile has of each request', () => {
     assert.match(of.other.error, /^TypeError: A request for lock "d" has the limit 3, /);
   });
 
-  it('the call site of users, for handles, mutexes, several locks and blocking calls', async (t) => {
+  it('the users’ call site, for handles, mutexes, several locks and blocking calls', async (t) => {
     const { requests } = await profileOf(
       t,
       `async function handle() { (await locks.acquire('a')).release(); }
@@ -125,7 +126,7 @@ describe('a profile has of each request', () => {
 });
 
 describe('a profile of several threads', () => {
-  it('never has two holders of an exclusive lock at a time, and has blockers of other threads', async (t) => {
+  it('never has two exclusive holders at a time, and has blockers of other threads', async (t) => {
     const { requests, trace } = await profileOf(
       t,
       `if (isMainThread) {
@@ -256,7 +257,7 @@ describe('a profile does not change the program', () => {
     assert.deepEqual([signal, requests[0].outcome], ['SIGTERM', 'held']);
   });
 
-  it("an exception still ends the program, with its message and the user's prepareStackTrace", async (t) => {
+  it("an exception still ends the program, and users' prepareStackTrace formats it", async (t) => {
     const { code, stdout, stderr, requests } = await profileOf(
       t,
       `const own = Error.prepareStackTrace;

@@ -207,7 +207,7 @@ describe('the report, in a browser', { skip }, () => {
     };
   };
 
-  it('shows outcomes in words and by signs, selects by them, and finds text of requests', async (t) => {
+  it('shows outcomes in words and signs, selects by them, and searches requests', async (t) => {
     const page = await opened(t, { more: outcome });
     assert.equal((await rows(page, 'names'))[2][3], '5 threw5 timed out5 aborted5 granted');
     const shapes = await all(page, '#outcomes .sign', 'style.clipPath');
@@ -276,7 +276,7 @@ describe('the report, in a browser', { skip }, () => {
     await checkContrasts((scheme) => opened(t, { scheme }), pairs);
   });
 
-  it('is light or dark as the reader prefers, and draws its timeline again when that changes', async (t) => {
+  it('is light or dark as the reader prefers, and redraws when that changes', async (t) => {
     const page = await opened(t, { scheme: 'light' });
     const looks = async () => [
       await page.value('getComputedStyle(document.body).backgroundColor'),

@@ -30,7 +30,7 @@ module.exports = {
     // Threads have no threadName.
     'says who holds and who waits, with labels, and what blocks whom',
     // A profile needs receiveMessageOnPort, which does not accept a BroadcastChannel here.
-    'tells where request, while a profile runs, was called, also leader() and the error of a time limit',
+    'tells where request, while a profile runs, was called, also in leader() and time limits',
     // The console shows the symbols of a DOMException.
     'of an error that names others has them, but only a few lines on the console',
     // terminate() does not end a thread that does not return to its event loop.
@@ -41,8 +41,8 @@ module.exports = {
     // A worker's 'exit' event comes before the thread has ended; these tests look right after it.
     'while its locks are handed to this thread and back',
     'is ended by worker.terminate(), and its request with it',
-    'ends with the worker that it is a worker of, which holds the lock and is terminated',
-    'ends with the worker that it is a worker of, which holds the lock and calls process.exit()',
+    'ends with the worker that started it, which holds the lock and is terminated',
+    'ends with the worker that started it, which holds the lock and calls process.exit()',
     // A process whose exit listener throws has another status.
     'although a listener throws',
   ],

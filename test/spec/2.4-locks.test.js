@@ -44,7 +44,7 @@ describe('2.4 Locks: the waiting promise and the released promise', () => {
     ['a synchronous throw of null', () => fail(null), { error: null }],
   ];
   for (const [title, callback, expected] of ends) {
-    it(`${title} from the callback releases the lock once, then settles the released promise`, async () => {
+    it(`${title} from the callback releases the lock once, then settles the promise`, async () => {
       const name = freshName();
       const released = locks.request(name, callback);
       const next = hold(locks, name);

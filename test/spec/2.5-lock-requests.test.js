@@ -9,7 +9,7 @@ const available = (name, mode) =>
   locks.request(name, { mode, ifAvailable: true }, (lock) => lock !== null);
 
 describe('2.5 Lock requests: grantable', () => {
-  it('step 7: a request behind another in the queue is not grantable, whatever its mode', async () => {
+  it('step 7: a request behind another one in the queue is not grantable', async () => {
     const name = freshName();
     const reader = await hold(locks, name, { mode: 'shared' });
     const writer = hold(locks, name);
@@ -27,7 +27,7 @@ describe('2.5 Lock requests: grantable', () => {
     shared: { nothing: true, shared: true, exclusive: false },
   })) {
     const step = mode === 'exclusive' ? 8 : 9;
-    it(`step ${step}: whether ${mode} requests are grantable depends on the locks that are held`, async () => {
+    it(`step ${step}: whether ${mode} requests are grantable depends on held locks`, async () => {
       const name = freshName();
       assert.equal(await available(name, mode), isGrantable.nothing);
       for (const other of ['shared', 'exclusive']) {

@@ -20,7 +20,7 @@ describe('3.2 LockManager class, as WebIDL shapes interfaces', () => {
     assert.equal(LockManager.name, 'LockManager');
   });
 
-  it('methods are enumerable, writable, configurable, have their lengths, and are no constructors', () => {
+  it('methods are enumerable, writable, configurable and no constructors, and have lengths', () => {
     for (const [name, length] of [
       ['request', 2],
       ['query', 0],

@@ -57,7 +57,7 @@ describe('3.2.1 request(): conversions', () => {
     assert.equal(await locks.request(freshName(), options, (lock) => lock.mode), 'shared');
   });
 
-  it('undefined and null options are the defaults, and arguments after the third are ignored', async () => {
+  it('undefined and null options are defaults, and a fourth argument is ignored', async () => {
     const mode = (lock) => lock.mode;
     assert.equal(await locks.request(freshName(), mode), 'exclusive');
     for (const options of [undefined, null, {}])
@@ -70,7 +70,7 @@ describe('3.2.1 request(): conversions', () => {
     }
   });
 
-  it('members of the options are read once each, in lexicographical order, each converted before the next', async () => {
+  it('options are read once each, in lexicographical order, and converted at once', async () => {
     const log = [];
     const text = (what, value) => ({ toString: () => log.push(what) && value });
     const values = { ifAvailable: true, mode: text('mode to string', 'shared') };

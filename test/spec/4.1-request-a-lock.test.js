@@ -6,7 +6,7 @@ const { locks, turn } = require('../helpers/scope.js');
 const { FREE, HELD, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 describe('4.1 Request a lock: ifAvailable', () => {
-  it('step 3.5.1: if it is not grantable, the callback is called with null, later, and its result settles the promise', async () => {
+  it('step 3.5.1: if it is not grantable, the callback later gets null', async () => {
     const name = freshName();
     const held = await hold(locks, name);
     let given;
@@ -29,7 +29,7 @@ describe('4.1 Request a lock: ifAvailable', () => {
     await held.release();
   });
 
-  it('is not available inside the callback that holds the lock: locks are not reentrant', async () => {
+  it('is not available inside the callback with the lock: locks are not reentrant', async () => {
     const name = freshName();
     const ask = () => locks.request(name, { ifAvailable: true }, (lock) => lock);
     assert.equal(await locks.request(name, ask), null);
@@ -37,7 +37,7 @@ describe('4.1 Request a lock: ifAvailable', () => {
 });
 
 describe('4.1 Request a lock: steal', () => {
-  it('step 3.4.1: the held lock ends, and its released promise rejects with an AbortError, whatever its callback does', async () => {
+  it('step 3.4.1: the held lock ends, and its promise rejects with an AbortError', async () => {
     for (const end of ['release', 'fail']) {
       const name = freshName();
       const stolen = await hold(locks, name);
@@ -69,7 +69,7 @@ describe('4.1 Request a lock: steal', () => {
     assert.deepEqual(order, ['stolen', 'thief', 1, 2]);
   });
 
-  it('if a lock is stolen before its callback began, the callback still gets the lock, and the promise rejects', async () => {
+  it('a callback whose lock is stolen first still gets it, but the promise rejects', async () => {
     const name = freshName();
     const called = deferred();
     const stolen = locks.request(name, (lock) => called.resolve(lock));

@@ -43,7 +43,7 @@ describe('4.3 Abort a request', () => {
     await held.release();
   });
 
-  it('right after request(), before the callback could begin, aborts although the lock was free', async () => {
+  it('right after request(), before the callback, aborts although the lock was free', async () => {
     const name = freshName();
     const controller = new AbortController();
     const aborted = locks.request(name, { signal: controller.signal }, notCalled);
@@ -56,7 +56,7 @@ describe('4.3 Abort a request', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('4.4 step 2.14.1: after the grant, before the callback, it releases the lock instead', async () => {
+  it('4.4 step 2.14.1: after the grant, before the callback, it releases the lock', async () => {
     const name = freshName();
     const held = await hold(locks, name);
     const controller = new AbortController();
@@ -94,7 +94,7 @@ describe('4.3 Abort a request', () => {
     await held.release();
   });
 
-  it('of a stolen lock whose callback did not begin calls nobody, and leaves the thief its lock', async () => {
+  it('of a stolen lock before its callback calls none, and leaves the thief its lock', async () => {
     const name = freshName();
     const controller = new AbortController();
     let calls = 0;

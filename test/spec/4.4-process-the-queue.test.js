@@ -30,7 +30,7 @@ describe('4.4 Process a lock request queue', () => {
   const COUNT = 1000;
 
   for (const mode of ['shared', 'exclusive']) {
-    it(`calls back in the order of the requests, also where a callback throws: ${mode}`, async () => {
+    it(`calls back in the order of the requests, even if a callback throws: ${mode}`, async () => {
       const name = freshName();
       const held = await hold(locks, name);
       const numbers = Array.from({ length: COUNT }, (_, i) => i);

@@ -105,7 +105,8 @@ const ends = {
 for (const [title, end] of Object.entries(ends)) {
   it(`nothing keeps a lock of processes that was ${title}`, { skip: lacksHost }, async (t) => {
     const { value } = await run(`${tools}
-      locks = require(${HOST}).openBucket('bucket', { directory: ${JSON.stringify(freshDirectory(t))} }).locks;
+      const directory = ${JSON.stringify(freshDirectory(t))};
+      locks = require(${HOST}).openBucket('bucket', { directory }).locks;
       const ask = () => void locks.query();
       const signals = [];
       const use = async () => {

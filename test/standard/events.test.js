@@ -15,8 +15,8 @@ const { run } = require('../helpers/program.js');
 const tools = `
   const fail = (message) => { throw new Error(message); };
   const forgetOthers = () => {
-    const uncaught = report.uncaught.filter((message) => /^of a (listener|subscriber)$/.test(message));
-    report.uncaught = [...new Set(uncaught)].sort();
+    const isOurs = (message) => /^of a (listener|subscriber)$/.test(message);
+    report.uncaught = [...new Set(report.uncaught.filter(isOurs))].sort();
   };
 `;
 const uncaughtOf = (code) =>
@@ -38,8 +38,9 @@ const ofGrants = {
 };
 const STEAL = "const thief = await hold(locks, 'x', { steal: true }); await thief.release();";
 const STEAL_ELSEWHERE = `
-  const source = '.locks.request("x", { steal: true }, () => {})';
-  await once(new Worker('require(' + JSON.stringify(entry) + ')' + source, { eval: true }), 'exit');`;
+  const steal = '.locks.request("x", { steal: true }, () => {})';
+  const source = 'require(' + JSON.stringify(entry) + ')' + steal;
+  await once(new Worker(source, { eval: true }), 'exit');`;
 const ofThefts = {
   'dispatchEvent of a signal': ["victims[1].signal.dispatchEvent = () => fail('of it');", STEAL],
   'dispatchEvent of a signal of a lock that another thread steals': [
@@ -68,7 +69,7 @@ const ofAborts = {
   'a subscriber': "subscribe('locks.request.abort', () => fail('of a subscriber'));",
 };
 
-describe('all requests that are granted together are called back if an exception comes from', () => {
+describe('all requests granted together are called back if an exception comes from', () => {
   for (const [title, code] of Object.entries(ofGrants)) {
     it(title, () =>
       run(
@@ -139,7 +140,7 @@ describe('all requests of a signal are aborted with its reason if an exception c
 });
 
 describe('a signal', () => {
-  it('aborts no request by an event that script dispatches, and needs no functions of its own', () =>
+  it('aborts no request by an event of a script, and needs no functions of its own', () =>
     run(`
       const controller = new AbortController();
       const { signal } = controller;
@@ -166,7 +167,8 @@ describe('a signal', () => {
           return locks[form](names, { signal }, ...callback);
         };
         (await ask(new AbortController().signal, true)).release?.();
-        await assert.rejects(ask(AbortSignal.abort(new Error('enough')), false), { message: 'enough' });
+        const reason = new Error('enough');
+        await assert.rejects(ask(AbortSignal.abort(reason), false), { message: 'enough' });
       }
     `));
 
@@ -189,7 +191,8 @@ describe('a signal', () => {
       let controller;
       const told = [];
       subscribe('locks.request.start', () => controller.abort(new Error('at once')));
-      for (const channel of ['grant', 'end']) subscribe('locks.request.' + channel, () => told.push(channel));
+      for (const channel of ['grant', 'end'])
+        subscribe('locks.request.' + channel, () => told.push(channel));
       for (const name of ['held', 'free']) {
         controller = new AbortController();
         const { signal } = controller;
@@ -200,7 +203,7 @@ describe('a signal', () => {
     `));
 });
 
-describe('a request that cannot be made leaves no timer, which would end another lock, after', () => {
+describe('a request that cannot be made leaves no timer that ends another lock, after', () => {
   const nodeTimers = "const nodeTimers = { ...require('node:timers') };";
   for (const [title, before, code = ''] of [
     [

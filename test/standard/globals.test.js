@@ -164,11 +164,13 @@ const replaced = {
     ${replaceAll('globalThis', ['queueMicrotask'])}
     ${replaceAll('process', ['nextTick', 'emitWarning'])}`,
   'Object.prototype by accessors of options and of what requests have': `
-    for (const name of ['then', 'signal', 'timeout', 'steal', 'ifAvailable', 'deadlock', 'get', 'set']) {
+    const more = ['ifAvailable', 'deadlock', 'get', 'set'];
+    for (const name of ['then', 'signal', 'timeout', 'steal', ...more]) {
       Object.defineProperty(Object.prototype, name, {
         configurable: true,
         set(value) {
-          Object.defineProperty(this, name, { value, writable: true, configurable: true, enumerable: true });
+          const attributes = { writable: true, configurable: true, enumerable: true };
+          Object.defineProperty(this, name, { value, ...attributes });
         },
         get: () => undefined,
       });

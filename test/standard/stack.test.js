@@ -70,7 +70,8 @@ const tools = `
       try {
         (await it)?.release?.();
       } catch (error) {
-        if (!isOverflow(error) && !/enough|Timed out|stolen|not available/.test(error.message)) throw error;
+        const isExpected = /enough|Timed out|stolen|not available/.test(error.message);
+        if (!isOverflow(error) && !isExpected) throw error;
       }
     }
   };

@@ -39,7 +39,7 @@ function startReaders(names, ask = request) {
   };
 }
 
-describe('callbacks that are granted together run one after the other, with their microtasks', () => {
+describe('callbacks granted together run one after another, with their microtasks', () => {
   for (const ask of [request, acquire]) {
     it(`after a release of this thread: ${ask.name}()`, async () => {
       const name = freshName();

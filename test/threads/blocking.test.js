@@ -44,7 +44,7 @@ describe('a thread that blocks for a lock', () => {
     ['is terminated', (worker) => worker.terminate()],
     ['calls process.exit()', (worker) => worker.postMessage(3)],
   ]) {
-    it(`ends with the worker that it is a worker of, which holds the lock and ${how}`, async (t) => {
+    it(`ends with the worker that started it, which holds the lock and ${how}`, async (t) => {
       const name = freshName();
       const worker = start(`${HOLD_AND_BLOCK} parentPort.on('message', process.exit);`, name);
       t.after(() => worker.terminate());

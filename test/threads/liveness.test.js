@@ -102,7 +102,7 @@ describe('the event loop', () => {
     assert.deepEqual(await exited, [7]);
   });
 
-  it('a grant by another thread calls back in the AsyncLocalStorage context of the request', async (t) => {
+  it('a grant by another thread calls back in the request’s AsyncLocalStorage', async (t) => {
     const storage = new AsyncLocalStorage();
     const name = freshName();
     const remote = await RemoteAgent.start(t);
@@ -122,7 +122,8 @@ it('a program with many requests, buckets and workers prints no warning', async 
     const { signal } = new AbortController();
     for (let i = 0; i < 100; i++) {
       navigator.locks.request('a', { mode: 'shared', signal }, () => new Promise(setImmediate));
-      openBucket('b' + i + process.pid).locks.request('a', { steal: true }, () => {}).catch(() => {});
+      const { locks } = openBucket('b' + i + process.pid);
+      locks.request('a', { steal: true }, () => {}).catch(() => {});
     }`;
   const workers = `for (let i = 0; i < 12; i++) start(${JSON.stringify(busy)});`;
   assert.equal(await run(`${workers} {${busy}}`), '');

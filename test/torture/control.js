@@ -50,7 +50,8 @@ async function main() {
       const { violations, grants } = await control(subject, ifAvailable, seconds);
       const how = ifAvailable ? 'ifAvailable' : 'waiting';
       console.log(
-        `${process.version} ${subject}, ${how}: ${violations} violations, grants in each second: ${grants.join(' ')}`,
+        `${process.version} ${subject}, ${how}: ${violations} violations,`,
+        `grants in each second: ${grants.join(' ')}`,
       );
     }
   }

@@ -93,9 +93,8 @@ if (require.main === module) {
   const { requests = 10_000_000, workers = 5000 } = values;
   console.log(`Node.js ${process.version}, ${requests} requests, ${workers} workers`);
   endure({ requests: Number(requests), workers: Number(workers), print: true }).then(({ left }) => {
-    console.log(
-      `${left} locks and requests left, resources: ${process.getActiveResourcesInfo().join() || 'none'}`,
-    );
+    const resources = process.getActiveResourcesInfo().join() || 'none';
+    console.log(`${left} locks and requests left, resources: ${resources}`);
   });
 }
 

@@ -18,8 +18,8 @@
  *   publishes, published  { id, k, n, data, done } before and after the n-th publication of a lock
  *   snapshot  { began, bucket, name, held, pending, grantsIn } the result of a query with details
  *   fault     { judge, what } an error that the actor itself detected
- *   updated   { id, element, held } a set has one more element (set.js); `held` as the lock reported
- *             it afterwards
+ *   updated   { id, element, held } a set has one more element (set.js); `held` as the lock then
+ *             reported it
  *   sets      { lines } the sets at the end
  *   doomed    { whom } an actor is about to end or to be killed: nothing is expected of it any more
  *   gone      { bucket } the actor closes a bucket object of its own, with all its requests

@@ -604,7 +604,7 @@ function* published(history) {
       if (actor !== undefined && history.isDoomed(actor)) continue;
       if (history.isHarmed(own[last]?.asked ?? snapshot.at, snapshot.at)) continue;
       const then = last < 0 ? 'nothing' : own[last].data;
-      const what = `${place}: a snapshot tells ${data} of token ${token}, which had published ${then}`;
+      const what = `${place}: a snapshot has ${data} of token ${token}, which published ${then}`;
       yield { what, events: [...own.map(({ event }) => event), snapshot] };
     }
   }

@@ -182,7 +182,7 @@ describe('the judge', () => {
     passes([failed('TypeError', { expected })]);
   });
 
-  it("'errors' passes a loss where files are harmed, unless the files are called unsupported", () => {
+  it("'errors' passes a loss where files are harmed, unless they are unsupported", () => {
     const lost = (code, message) =>
       failed('Error', { code: `ERR_WEB_LOCKS_SCOPE_${code}`, message });
     const harm = [{ type: 'harm', actor: 'round', at: 1 }];

@@ -6,10 +6,10 @@
  *   npm run torture -- --scope host --minutes 30
  *
  * Options: --scope (threads, host, memory, postgres, postgres-standby, pgbouncer, redis,
- * redis-replica, redis-strict, etcd, etcd-members, or `all`); --minutes or --seconds of each; --seed;
- * --round (the first one); --rounds (at most so many); --actors (processes); --threads (of each);
- * --names; --loops; --pace; --buckets; --slowness; --faults a,b (none: ''); --harms a,b;
- * --only option,… (only these are drawn); --hostile (each round has hostile users);
+ * redis-replica, redis-strict, etcd, etcd-members, or `all`); --minutes or --seconds of each;
+ * --seed; --round (the first one); --rounds (at most so many); --actors (processes);
+ * --threads (of each); --names; --loops; --pace; --buckets; --slowness; --faults a,b (none: '');
+ * --harms a,b; --only option,… (only these are drawn); --hostile (each round has hostile users);
  * --without judge,… (these are ignored); --keep (histories are not removed);
  * --history FILE (the last round in Jepsen's format: jepsen.js).
  *

@@ -228,7 +228,7 @@ class User extends Random {
   /**
    * @param {any} stage where it acts
    * @param {{ id: string, seed: string, names: number, loops: number, only?: string[],
-   *   pace: number }} plan `only`: the options that are drawn; `pace`: milliseconds between requests
+   *   pace: number }} plan `only`: the drawn options; `pace`: milliseconds between requests
    */
   constructor(stage, plan) {
     super(plan.seed, plan.id);

@@ -62,7 +62,7 @@ const { states } = require('./table.js');
 const { User } = require('./user.js');
 
 const BUCKET = 'memory';
-/** A little longer than a time-out waits for the holders that its error lists (lib/cluster/backend.js). */
+/** A little longer than a time-out waits for the holders in its error (lib/cluster/backend.js). */
 const LOOK = 1100;
 /** How many milliseconds of the world count as a second of the plan. */
 const PACE = 5_000;

@@ -89,7 +89,7 @@ describe('web-locks run', () => {
   });
 
   for (const [title, words] of Object.entries({ node: LIVES, cmd: LIVES_IN_CMD })) {
-    it(`ends the command and all that it has started when the lock is stolen: ${title}`, async (t) => {
+    it(`ends the command and all that it started when the lock is stolen: ${title}`, async (t) => {
       const { locks, start } = setUp(t);
       const holder = start('run a --', ...words);
       const pid = await pidOf(holder);

@@ -37,7 +37,7 @@ function openIn(directory, name = '') {
 const folderIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
 
 describe('processes', () => {
-  it('a waiter is granted what a killed process held, also if that has the place of another', async (t) => {
+  it('a waiter is granted a killed process’s lock, also if its number was reused', async (t) => {
     const { locks, where } = freshBucket(t);
     const [first, second] = await Promise.all([1, 2].map(() => RemoteProcess.start(t, where)));
     await locks.request('mine', () => {}); // a member before them

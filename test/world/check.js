@@ -8,8 +8,8 @@
  *
  *   call     { id, client, name, mode, kind, limit, weight, priority, maxPending, keep, group } a
  *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of a wait for
- *            the unlock; `keep`, in milliseconds, of `locks.once`; `group` is common to requests that
- *            were made together
+ *            the unlock; `keep`, in milliseconds, of `locks.once`; `group` is common to requests
+ *            that were made together
  *   ticket   { id, ticket, turn } when it came into the queue, if the engine reports that, and when
  *            it was granted, by the same count (undefined: not by the server to which it came); the
  *            last one counts

@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * Runs one file of the Web Platform Tests where it is started: `harness.js DIR FILE [worker]`, in the
- * scope that WEB_LOCKS_TEST_SCOPE names, or, if WEB_LOCKS_TEST_OWN is set, on the runtime's own locks. It
- * provides what the tests expect of a browser and a runtime
- * has not got, and prints each subtest as a line of JSON: `{ name, passed, message }`.
+ * Runs one file of the Web Platform Tests: `harness.js DIR FILE [worker]`, in the scope that
+ * WEB_LOCKS_TEST_SCOPE names or, if WEB_LOCKS_TEST_OWN is set, on the runtime's own locks. It
+ * emulates a browser, and prints each subtest as a line of JSON: `{ name, passed, message }`.
  */
 
 const { readFileSync } = require('node:fs');
@@ -14,7 +13,7 @@ const { Worker, isMainThread, parentPort, workerData } = require('node:worker_th
 const { chosen, scope } = require('../conformance/scopes.js');
 const install = require('../../lib/install.js');
 
-/** Where a browser would run the file: a bucket that all of its threads open by this name. */
+/** The bucket that all threads of a file open, like a browser's origin. */
 const BUCKET = 'web-platform-tests';
 
 const { locks } = chosen === 'process' ? require('../../lib/index.js') : scope.openBucket(BUCKET);
@@ -23,7 +22,7 @@ const { locks } = chosen === 'process' ? require('../../lib/index.js') : scope.o
 const find = (folder, url, from) =>
   url.startsWith('/') ? path.join(folder, url) : path.join(path.dirname(from), url);
 
-/** Defines what is not the runtime's own. */
+/** Defines globals. */
 function define(properties) {
   for (const [name, value] of Object.entries(properties))
     Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
@@ -76,7 +75,7 @@ function prepare(folder, file) {
 
 const run = (file) => vm.runInThisContext(readFileSync(file, 'utf8'), { filename: file });
 
-/** What a file loads before its own code, and that code. @returns {{ scripts: string[], code: string }} */
+/** @returns {{ scripts: string[], code: string }} the scripts that a file loads, and its code */
 function partsOf(file) {
   const source = readFileSync(file, 'utf8');
   const all = (pattern) => [...source.matchAll(pattern)].map(([, found]) => found);
@@ -88,16 +87,16 @@ function partsOf(file) {
 /** @param {(result: object) => void} print @returns {Promise<void>} */
 function runTests(folder, file, print) {
   prepare(folder, file);
-  // One test leaves a rejection on purpose, which a browser reports and Node.js dies of.
+  // One test leaves a rejection on purpose, which a browser reports, but which ends Node.js.
   process.on('unhandledRejection', (error) => {
     if (error?.message !== 'this uncaught rejection is expected')
       print({ name: 'an unhandled rejection', passed: false, message: String(error) });
   });
   run(path.join(folder, 'resources/testharness.js'));
-  // The suite waits for the word of a worker that its code has run. Deno is one by its globals.
+  // The suite waits until a worker reports that its code has run. Deno's globals are a worker's.
   const isWorker = 'DedicatedWorkerGlobalScope' in globalThis;
-  // From here on idlharness.js takes the global object for that of a worker; testharness.js would
-  // have taken it for a worker that reports to its page.
+  // idlharness.js now takes the global object for that of a worker; testharness.js would have
+  // taken it for a worker that reports to its page.
   define({ DedicatedWorkerGlobalScope: { [Symbol.hasInstance]: () => true } });
   const done = new Promise((resolve) => {
     globalThis.add_completion_callback((tests, { status, message }) => {
@@ -139,7 +138,7 @@ async function main() {
   const print = (result) => console.log(JSON.stringify(result));
   if (thread !== 'worker') {
     await runTests(folder, file, print);
-    // A test may leave a lock that is held for ever.
+    // A test may leave a lock that is held forever.
     process.exit(0);
   }
   const worker = new Worker(__filename, { workerData: { folder, file } });

@@ -1,16 +1,17 @@
 'use strict';
 
 /**
- * Runs the Web Platform Tests of web-locks: `npm run test:wpt -- DIR`, where DIR is a checkout of the
- * Web Platform Tests, or has its folders `web-locks`, `resources` and `interfaces`. Each file runs in
- * the main thread and in a worker, in the process scope, the host scope and on an engine in memory.
+ * Runs the Web Platform Tests of web-locks: `npm run test:wpt -- DIR`, where DIR is a checkout of
+ * the Web Platform Tests, or has its folders `web-locks`, `resources` and `interfaces`. Each file
+ * runs in the main thread and in a worker, in the scopes of process, host and memory.
  *
  *   --scope SCOPE      runs one scope (test/conformance/scopes.js)
  *   --program COMMAND  runs the files by another runtime, such as 'npx -y node@26' or 'npx -y bun'
  *   --own              judges the runtime's own `navigator.locks` instead, and only counts
  *
- * expected.json has the subtests that fail, with the reason, and, if they do not fail everywhere, with the
- * scopes, the runtime, or the runtime where they pass (`except`). The exit code is 1 if another one fails, or if one of these passes.
+ * expected.json lists the subtests that fail, with the reason and, if they do not fail everywhere,
+ * with the scopes, the runtime, or the runtime in which they pass (`except`). The exit code is 1 if
+ * another one fails, or if one of these passes.
  */
 
 const { execFile } = require('node:child_process');
@@ -23,13 +24,13 @@ const expected = require('./expected.json');
 const execute = promisify(execFile);
 const HARNESS = path.join(__dirname, 'harness.js');
 
-/** In place of a scope: the runtime's own locks. */
+/** Stands for a scope: the runtime's own locks. */
 const OWN = "the runtime's own";
 
 /** A file without an answer for so long (in milliseconds) has failed. */
 const LIMIT = 120_000;
 
-/** The pages that need no frames. The others are about browsers. */
+/** The pages that need no frames. The others test browsers. */
 const PAGES = ['workers.https.html'];
 
 /** @param {string} folder @returns {string[]} files that can run without a browser */
@@ -60,7 +61,7 @@ async function resultsOf([program, ...parameters], folder, file, { scope, thread
 }
 
 /**
- * @param {{ scopes?: string[], runtime?: string, except?: string } | undefined} failure of expected.json
+ * @param {{ scopes?: string[], runtime?: string, except?: string } | undefined} failure
  * @param {string} scope @param {string} command that runs the file
  */
 const isExpected = (failure, scope, command) =>
@@ -110,7 +111,7 @@ async function main() {
   for (const scope of values.own ? [OWN] : chosen) {
     const sums = { passed: 0, failed: 0, known: 0 };
     for (const file of filesOf(folder)) {
-      // A page's own worker must reach its locks.
+      // A page's own worker must see its locks.
       if (PAGES.includes(path.basename(file)) && scopes[scope]?.lacks.threads) continue;
       for (const thread of ['main', 'worker']) {
         const counts = await runFile(command, folder, file, { scope, thread });
