@@ -1,6 +1,6 @@
 'use strict';
 
-// A queue that is full says so at once, instead of growing.
+// A full queue refuses requests at once, instead of growing.
 
 const { LockQueueFullError, locks } = require('web-locks');
 

@@ -1,9 +1,9 @@
 'use strict';
 
-// Locks of all machines that reach a PostgreSQL database: start it twice. Needs the package pg, and
+// Locks of all machines that use a PostgreSQL database: start it twice. It needs the package pg and
 // the environment variable DATABASE_URL; without them it says so.
 
-/** @returns {any} the package pg, if it is there */
+/** @returns {any} the package pg, if it is installed */
 function load() {
   try {
     return require('pg');
@@ -21,7 +21,8 @@ async function main() {
   }
   const { openBucket } = require('web-locks/postgres');
   const pool = new pg.Pool({ connectionString: DATABASE_URL });
-  // A client of pg emits 'error' when its connection breaks: idle ones at the pool, others themselves.
+  // A client of pg emits 'error' if its connection breaks: an idle one at its pool, others
+  // themselves.
   pool.on('error', console.error);
   pool.on('connect', (/** @type {any} */ client) => client.on('error', console.error));
   const shop = openBucket('shop', { pool, label: `process ${process.pid}` });
@@ -34,7 +35,7 @@ async function main() {
     const client = await pool.connect();
     try {
       await client.query('BEGIN');
-      // It is certain that the lock is still ours when this commits.
+      // The lock is certainly still ours when this commits.
       await lock.guard(client);
       await client.query('COMMIT');
     } catch (error) {

@@ -1,6 +1,6 @@
 'use strict';
 
-// Two tasks take two locks in opposite order: one of them is told.
+// Two tasks take two locks in opposite order: one of them is rejected.
 
 const { DeadlockError, locks } = require('web-locks');
 

@@ -1,8 +1,7 @@
 'use strict';
 
-// Several workers coordinate over one document: readers share it, a writer has it alone, and a
-// writer that is killed while it holds the lock does not keep the others waiting. Run with `npm run
-// demo`.
+// Several workers use one document: readers share it, a writer has it alone, and a writer that is
+// killed while it holds the lock does not block the others. Run it with `npm run demo`.
 
 const { once } = require('node:events');
 const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
@@ -13,8 +12,8 @@ const NAME = 'document';
 /** @typedef {{ mode: import('web-locks').LockMode, work?: number }} Actor */
 
 /**
- * One actor: requests the lock, holds it for `work` milliseconds (for ever if it has none), tells
- * what happens.
+ * An actor requests the lock, holds it for `work` milliseconds, or forever without `work`, and
+ * reports what happens.
  * @param {import('node:worker_threads').MessagePort} port
  * @param {Actor} actor
  */
@@ -39,8 +38,8 @@ async function timeline() {
   };
 
   /**
-   * Starts an actor and waits until it has requested the lock, so that the order below is the order
-   * of the queue.
+   * Starts an actor and waits until it has requested the lock, so that actors queue in the order
+   * below.
    * @param {string} name
    * @param {Actor} actor
    */

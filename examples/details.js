@@ -1,6 +1,6 @@
 'use strict';
 
-// Who holds what, and who waits for whom.
+// Details say who holds each lock, and who waits for whom.
 
 const { subscribe } = require('node:diagnostics_channel');
 const { locks } = require('web-locks');

@@ -1,10 +1,10 @@
 'use strict';
 
-// A writer that lost its lock without noticing is refused by the store.
+// The store refuses a writer that lost its lock without noticing.
 
 const { locks } = require('web-locks');
 
-/** What a store with an atomic update does: it takes nothing that is older than what it has. */
+/** A store with an atomic update accepts no token that is older than its last one. */
 const store = { token: 0n, text: '' };
 
 /**

@@ -1,6 +1,6 @@
 'use strict';
 
-// A lock that is held as long as a handle says, not as long as a callback runs.
+// A handle decides how long a lock is held, not the run of a callback.
 
 const { locks } = require('web-locks');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// A holder that takes too long loses the lock, and is told; the next one does not wait for it.
+// A holder that takes too long loses the lock and is notified; the next one does not wait for it.
 
 const { setTimeout: sleep } = require('node:timers/promises');
 const { LockTimeoutError, locks } = require('web-locks');

@@ -1,6 +1,6 @@
 'use strict';
 
-// A lock as an object: what is called first is done first.
+// A lock as an object: calls run in the order in which they are made.
 
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Mutex } = require('web-locks');
@@ -21,7 +21,7 @@ async function main() {
   console.log('if it is free:', await mutex.tryAcquire());
   release();
 
-  // It takes what requests take: here a time limit for the holder.
+  // It takes the options of requests: here a time limit for the holder.
   const slow = mutex.runExclusive(() => sleep(1000), { holdTimeout: 20 });
   await slow.catch(({ name }) => console.log(name));
   console.log('locked:', mutex.locked);

@@ -1,6 +1,6 @@
 'use strict';
 
-// Urgent work goes ahead of what waits already; what can wait goes behind all others.
+// Urgent work overtakes waiting requests; work with a low priority lets all others pass.
 
 const { Mutex } = require('web-locks');
 

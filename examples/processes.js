@@ -1,7 +1,7 @@
 'use strict';
 
-// Several processes share a lock; one is killed while it holds it, and the next one goes on. Run with
-// `npm run demo:processes`.
+// Several processes share a lock; one is killed while it holds it, and the next one gets it. Run it
+// with `npm run demo:processes`.
 
 const { fork } = require('node:child_process');
 const { once } = require('node:events');
@@ -10,14 +10,14 @@ const { openBucket } = require('web-locks/host');
 const NAME = 'printer';
 const { locks } = openBucket('processes.js');
 
-/** A process: asks for the lock, prints a page, or is stuck with it. */
+/** A process requests the lock, and prints a page or hangs with it. */
 async function print() {
   const [, , who, how] = process.argv;
   const printed = locks.request(NAME, { label: who }, async () => {
     process.send?.('holds');
     if (how === 'stuck') await once(process, 'disconnect');
   });
-  // Answered after the request was made.
+  // The query is answered after the request was made.
   await locks.query();
   process.send?.('asks');
   await printed;
@@ -25,7 +25,7 @@ async function print() {
 }
 
 /**
- * Starts a process, and waits until it has asked for the lock.
+ * Starts a process, and waits until it has requested the lock.
  * @param {string} who
  * @param {string} [how]
  */

@@ -1,6 +1,6 @@
 'use strict';
 
-// Others see how far the holder is, and where it can be reached.
+// Other threads see the progress of the holder, and where to reach it.
 
 const { locks } = require('web-locks');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// Functions that lock, called by others that have the lock already.
+// Functions that lock are called by others that already have the lock.
 
 const { locks } = require('web-locks');
 

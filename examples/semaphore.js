@@ -1,6 +1,6 @@
 'use strict';
 
-// At most so many at a time: a semaphore for four connections, of which a report takes three.
+// A semaphore for four connections, of which a report takes three.
 
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Semaphore, locks } = require('web-locks');
@@ -24,7 +24,7 @@ async function main() {
   const release = await connections.acquire({ weight: 3 });
   console.log('available:', connections.available);
   console.log('two more:', await connections.tryAcquire({ weight: 2 }));
-  // The same as options of a request.
+  // The same with options of a request.
   const options = /** @type {const} */ ({ mode: 'shared', limit: 4, ifAvailable: true });
   await locks.request('connections', options, (lock) => console.log('one more:', lock !== null));
   release();

@@ -1,6 +1,6 @@
 'use strict';
 
-// Transfers in both directions at once: no deadlock, whatever the order of the names.
+// Transfers in both directions at once cause no deadlock, whatever the order of the names.
 
 const { locks } = require('web-locks');
 

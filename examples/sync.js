@@ -1,6 +1,6 @@
 'use strict';
 
-// Synchronous code in workers: each appends to a file without the others in between.
+// Synchronous code in workers: each appends to a file while no other does.
 
 const { once } = require('node:events');
 const fs = require('node:fs');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Waiting, but not for ever; and who is to blame.
+// A wait with a time limit, and an error that names the holder.
 
 const { LockTimeoutError, locks } = require('web-locks');
 

@@ -1,12 +1,12 @@
 'use strict';
 
-// What Node.js's own locks (24.5 and newer) do where these here do what the specification says.
+// Node.js's own locks (24.5 and newer) and these in situations that the specification defines.
 
 const { once } = require('node:events');
 const { setTimeout: sleep } = require('node:timers/promises');
 const workerThreads = require('node:worker_threads');
 
-/** @param {string} module that has `locks`, and so has a worker that takes one and keeps it */
+/** @param {string} module one with `locks`, of which a worker takes a lock and keeps it */
 async function report(module) {
   /** @type {import('web-locks').LockManager | undefined} */
   const locks = require(module).locks;
