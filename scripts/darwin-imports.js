@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Checks what a binary for macOS requires of the system: `darwin-imports.js FILE`. It fails, and
- * says why, unless the binary is for macOS 11 or later, uses no library but libSystem, and imports
- * only functions of Node-API and those that libSystem of macOS 11 exports according to the
- * compiler's SDK.
+ * Checks what a binary for macOS requires of the system: `darwin-imports.js FILE`. The binary must
+ * be for macOS 11 or later, use no library but libSystem, and import only functions of Node-API and
+ * those that libSystem of macOS 11 exports. The compiler's SDK lists these. The script prints what
+ * is wrong.
  */
 
 const fs = require('node:fs');

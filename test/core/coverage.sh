@@ -2,7 +2,7 @@
 # Prints the share of the branches of src/core or src/host that was taken, in each file and in
 # total. A file that was compiled in several ways counts as in the best one.
 #
-#   coverage.sh FOLDER core|host    FOLDER contains the output of programs built with `gcc --coverage`
+#   coverage.sh FOLDER core|host    FOLDER has the output of programs built with `gcc --coverage`
 set -euo pipefail
 
 find "$1" -name '*.gcda' -exec gcov --no-output --branch-probabilities {} \; 2>/dev/null |

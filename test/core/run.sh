@@ -12,7 +12,8 @@ cd "$(dirname "$0")"
 
 build=../../build
 
-# Builds and runs programs in a folder, with variables of the Makefile: run FOLDER VARIABLES PROGRAM…
+# Builds and runs programs in a folder, with variables of the Makefile: run FOLDER VARIABLES
+# PROGRAM…
 run() {
   local folder=$build/$1 variables=$2 program
   shift 2

@@ -1,6 +1,6 @@
-/* The mutex of a segment: entering, death inside at any instruction, the takeover.
+/* The mutex of a segment: entering, death inside at any instruction, and the takeover.
  *
- * What stands for what in src/host:
+ * The parts of src/host that the model stands for:
  *   word, gen           the fields of these names in segment.h
  *   owner_of_byte       the byte locks of the members (locks.c); the kernel drops them
  *   TAKE A NUMBER       take_number and, from join, the generation (membership.c)
@@ -8,26 +8,28 @@
  *   BEGIN               wlh_enter: begin, wlh_cells_rebuild, leave_word(dead)
  *   LEAVE               wlh_leave_tables: leave_word(0)
  *   CLOSE               wlh_member_close of a process that is outside
- *   torn                that a critical section is half done; torn_test.c has what is behind it
- * wlh_try_enter is WAIT FOR THE WORD without the takeover. Several threads of a process are not here:
- * `mu` lets in one at a time. The code looks, sleeps and looks again; here a process stands still
- * until there is something new, and if that never comes, Spin reports an invalid end state.
+ *   torn                a half-done critical section; torn_test.c tests the details
+ * wlh_try_enter is WAIT FOR THE WORD without the takeover. The model has one thread for each
+ * process, because `mu` lets in one at a time. The code looks, sleeps and looks again; here a
+ * process waits until there is something new. If that never comes, Spin reports an invalid end
+ * state.
  *
- * Order of memory: Spin lets all see all stores in one order. The code may be read so, because
- *   - `word` is entered with acquire and left with release, and each of its changes but the owner's
- *     own store is a compare-and-swap;
- *   - what a dead owner stored is seen by a process that has proof of its death: its end and the look
- *     at its byte take the same lock of the kernel. A port whose proof of death does not order memory
- *     (EVENTS, handles) needs a barrier there;
- *   - `gen` is written and read only by the owner of the member's byte, which the kernel orders, too.
+ * Spin shows all stores to all processes in one order. The model is still valid, because
+ * - `word` is entered with acquire and left with release, and each of its changes except the
+ *   owner's own store is a compare-and-swap;
+ * - a process that has proof of an owner's death sees the owner's stores: its end and the test of
+ *   its byte take the same lock of the kernel. A port whose proof does not order memory (EVENTS,
+ *   handles) needs a barrier there;
+ * - only the owner of a member's byte reads and writes `gen`, and the kernel orders these owners,
+ *   too.
  *
- * Properties: never two inside; no process inside finds a half-done section that was not repaired;
- * none waits for ever, unless for a living process that is inside.
+ * Properties: never two are inside; no process inside finds a half-done section that was not
+ * repaired; none waits forever, unless for a living process that is inside.
  *
- * Each WITHOUT_ takes one rule away; test/model/spin.sh sees that Spin then finds an error. */
+ * Each WITHOUT_ removes a rule; test/model/spin.sh checks that Spin then finds an error. */
 
-#define PROCESSES 3 /* that come, at any time; in any order, as they are all alike */
-#define NUMBERS   2 /* of members, so processes use them again */
+#define PROCESSES 3 /* they come at any time and are all alike */
+#define NUMBERS   2 /* of members, so that processes reuse them */
 #ifndef TURNS
 #define TURNS     2 /* of each process */
 #endif
@@ -40,8 +42,8 @@ byte word;                       /* 0: free */
 byte gen[NUMBERS];
 byte owner_of_byte[NUMBERS] = NOBODY;
 bool torn;
-bool killed[PROCESSES];          /* it executes nothing any more */
-byte inside;                     /* how many are */
+bool killed[PROCESSES];          /* it executes nothing more */
+byte inside;                     /* how many processes are inside */
 
 /* SIGKILL, at any time. */
 active proctype killer()
@@ -62,7 +64,7 @@ active proctype killer()
 #define IS_DEAD(owner) (NUMBER_OF(owner) == m || owner_of_byte[NUMBER_OF(owner)] == NOBODY)
 #endif
 
-/* What nobody reads any more, so that Spin does not tell states apart by it. */
+/* Clears what is no longer read, so that Spin does not distinguish states by it. */
 #define FORGET m = NOBODY; me = 0; owner = 0; dead = 0; turns = 0
 
 proctype process(byte i)
@@ -127,7 +129,7 @@ proctype process(byte i)
       /* BEGIN */
       if
       :: true /* the tables can be used */
-      :: true -> /* they are lost to us: the file was truncated, say */
+      :: true -> /* they are lost to us, for instance because the file was truncated */
         atomic {
 #ifdef WITHOUT_PUTTING_BACK
           word = 0;
@@ -169,7 +171,7 @@ over: /* CLOSE */
     atomic {
       killed[i] ->
 #ifdef WITHOUT_PROOF_OF_THE_WHOLE_PROCESS
-      /* The proof goes with one thread; another of the process comes to its end a little later. */
+      /* The proof ends with one thread; another thread of the process may end a little later. */
       if
       :: m != NOBODY -> owner_of_byte[m] = NOBODY
       :: else

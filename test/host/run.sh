@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds and runs the C tests of the host scope. Without a name it does all but `torn`, `small` and
-# `plain`.
+# Builds and runs the C tests of the host scope. Without an argument it does all but `torn`, `small`
+# and `plain`.
 #
 #   run.sh quick          the cells of a segment, with gcc
 #   run.sh steps [stride] [operation]  death at each `stride`-th instruction of each operation
-#   run.sh asan|tsan|valgrind          each test where a tool notices more than its judge
-#   run.sh small          with as little as can be of all that is done or kept at a time
+#   run.sh asan|tsan|valgrind          each test in which a tool finds more than its judge
+#   run.sh small          with the smallest capacities
 #   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
-#   run.sh fuzz [seconds] each fuzzer for so long
+#   run.sh fuzz [seconds] each fuzzer for this time
 #   run.sh coverage       prints which share of the branches of src/host is taken
 #   run.sh torture [seconds] [processes] [threads] [seed]
-#   run.sh plain          with the plain variant of the port, as macOS has it, and that in Node.js: the
-#                         tests of the host scope, conformance, torture
+#   run.sh plain          with the plain variant of the port, as on macOS, also in Node.js: the tests of
+#                         the host scope, conformance, torture
 set -euo pipefail
 cd "$(dirname "$0")"
 

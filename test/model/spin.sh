@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks the models in Promela with Spin: each holds with all its rules, in all its states, and Spin
-# finds an error in it without any one of them. Needs spin and gcc.
+# Checks the models in Promela with Spin: each holds with all its rules in all its states, and
+# without any one of them Spin finds an error. Needs spin and gcc.
 #
-#   spin.sh                all models, and each rule taken away
+#   spin.sh                all models, and each without each of its rules
 #   spin.sh deep           the mutex with more turns; takes minutes and some GB
-#   spin.sh MODEL RULE     how it fails without a rule: `spin.sh host/mutex WITHOUT_SWAP` prints the way
+#   spin.sh MODEL RULE     prints how it fails without a rule: `spin.sh host/mutex WITHOUT_SWAP`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

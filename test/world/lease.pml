@@ -1,22 +1,22 @@
 /* The lease of a cluster: a server, a lock, two clients; calls that are lost, late or doubled; a
  * fail-over that forgets, and an older server that returns.
  *
- * What stands for what (docs/ADAPTERS.md has the rules):
+ * The parts of the protocol that the model stands for (docs/ADAPTERS.md has the rules):
  *   pass            a tick of time, at the server and at the clients, whose clocks may be slow
  *   RENEW           a renewal, or the call that opens a session
  *   REQUEST         a step that requests the lock if it is available, once in a session
- *   late            a copy of a request that arrives when its client has long gone on
+ *   late            a copy of a request that arrives long after its client has moved on
  *   rest, lease     what is left of a session at the server, and of its lease at the client
  *   life, token     the epoch of the server, and the token of its last grant
  *
- * Properties: never two hold the lock; each grant has a greater token than all before; a client whose
- * request was answered knows whether it holds the lock. R2 to R4 are about several names and about
- * progress, which rules.test.js has.
+ * Properties: never two hold the lock; each grant has a greater token than all before; a client
+ * whose request was answered knows whether it holds the lock. R2 to R4 concern several names and
+ * progress; rules.test.js tests them.
  *
- * Each WITHOUT_ takes one rule away; test/model/spin.sh sees that Spin then finds an error. */
+ * Each WITHOUT_ removes a rule; test/model/spin.sh checks that Spin then finds an error. */
 
 #define TTL         3       /* ticks */
-#define SESSIONS(c) (1 + c) /* client 0 holds the lock, and client 1 comes back for it */
+#define SESSIONS(c) (1 + c) /* client 0 holds the lock, and client 1 returns for it */
 #define NOBODY      2
 #define FREE        (holder == NOBODY)
 
@@ -32,7 +32,7 @@ typedef Call {
   mtype kind = NONE;
   byte session;
   bool opens;
-  byte life    /* that the client has seen; it stands for the token, too */
+  byte life    /* the last one that the client has seen; it stands for the token, too */
 }
 
 typedef Reply {
@@ -45,8 +45,8 @@ typedef Reply {
 /* The server. */
 byte life = 1, lives = 1, token, quarantine, holder = NOBODY;
 byte rest[2], session[2];
-bool recorded[2], answer[2]; /* that the session made its step, and whether it was granted */
-byte token_then; /* that the server before the fail-over had given */
+bool recorded[2], answer[2]; /* whether the session made its step, and whether it was granted */
+byte token_then; /* the last token of the server before the fail-over */
 bool has_failed_over, has_returned;
 
 /* The network. */
@@ -59,10 +59,10 @@ mtype awaits[2] = NONE;         /* the call without an answer */
 bool asked[2], is_unanswered[2]; /* the step was made, and has no answer */
 byte own_session[2], opened[2];
 byte seen_life[2];
-bool has[2]; /* the client takes the lock for its own */
+bool has[2]; /* the client considers the lock its own */
 byte lease[2], age[2], on_time[2];
 
-byte greatest; /* token of all grants; no part of the protocol */
+byte greatest; /* token of all grants; not part of the protocol */
 
 #define HOLDS(c) (has[c] && lease[c] > 0)
 
@@ -166,7 +166,7 @@ inline drop_reply(c)
   awaits[c] = NONE; age[c] = 0
 }
 
-/* A call is executed at once, and its reply arrives later; or the call is lost, or late, or both. */
+/* The server executes a call at once, and its reply arrives later; or the call is lost or late. */
 inline send(c, what, is_first)
 {
   sent.kind = what;
@@ -242,7 +242,7 @@ inline pass_at_client(c)
 }
 
 #ifdef WITHOUT_CLOCK
-#define MAY_BE_SLOW(c) true /* it does not count while the machine sleeps */
+#define MAY_BE_SLOW(c) true /* it stops while the machine sleeps */
 #else
 #define MAY_BE_SLOW(c) (c == 0 && on_time[c] == TTL)
 #endif
@@ -303,7 +303,7 @@ proctype server()
        :: quarantine > 0 -> quarantine--
        :: else
        fi }
-  /* A standby is promoted that lacks what came last; it may have the sessions. */
+  /* A standby is promoted that lacks the latest changes; it may have the sessions. */
   :: atomic { !has_failed_over ->
        has_failed_over = true;
        token_then = token;
