@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A process of its own with a bucket: it does what its parent says (actors.js), and tells all that
- * becomes of its requests, with times of CLOCK_MONOTONIC, which all processes of a machine share.
+ * A process with a bucket that obeys its parent (actors.js), and reports everything that happens to
+ * its requests, with times of CLOCK_MONOTONIC, which all processes of a machine share.
  */
 
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
@@ -11,7 +11,7 @@ const { Recorder } = require('../world/check.js');
 
 require('../../lib/index.js');
 
-/** How a process gets an adapter, by engine; `end` gives back what is not the adapter's. */
+/** Makes the adapter of a process, by engine; `end` releases what the adapter does not own. */
 const engines = {
   postgres({ bucket, config, durability }) {
     const pg = require('pg');
@@ -48,7 +48,10 @@ const backend = new ClusterBackend(adapter, {
 });
 const locks = createLockManager(backend);
 
-/** What ends holds, by the parent's number of the request. @type {Map<number, () => void>} */
+/**
+ * The functions that end holds, by the parent's number of the request.
+ * @type {Map<number, () => void>}
+ */
 const releases = new Map();
 /** @type {Map<number, AbortController>} */
 const aborts = new Map();
@@ -56,8 +59,8 @@ const aborts = new Map();
 const after = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * Looks at a lock as a user would who is about to do something. The time is taken first: a process can
- * be stopped between any two steps, and who goes on after a look cannot know that.
+ * Looks at a lock like a user who is about to use it. The time is taken first: a process can be
+ * stopped between any two steps, and cannot notice that when it continues.
  */
 const look = (lock, id, what) => {
   const time = now();
@@ -67,7 +70,7 @@ const look = (lock, id, what) => {
   return held;
 };
 
-/** The locks that are held, by id. */
+/** The held locks, by id. */
 const held = new Map();
 
 const hold = (number, what, duration) => async (lock, id, lost) => {
@@ -102,8 +105,8 @@ const actions = {
     recorder.record('resumed', { client: name });
   },
   /**
-   * Tells when the server has a request for the name. A query comes after what was asked before it,
-   * but not for longer than a part of the lease.
+   * Reports when the server has a request for the name. A query follows earlier requests, but waits
+   * no longer for them than a part of the lease.
    */
   async asked({ number, what }) {
     const isOwn = ({ pid }) => pid === process.pid;
@@ -112,7 +115,7 @@ const actions = {
         const { held, pending } = await locks.query({ name: what, details: true });
         if ([...held, ...pending].some(isOwn)) break;
       } catch {
-        // A machine that is busy for longer than a short lease: it is asked again.
+        // The machine was busy for longer than a short lease: retry.
       }
     }
     send({ number, asked: true });
@@ -126,7 +129,7 @@ const actions = {
         break;
       } catch (error) {
         if (backend.state === 'closed') throw error;
-        // It takes longer than this short lease, on a loaded machine, and is tried on.
+        // On a loaded machine it takes longer than this short lease: retry.
       }
     }
     send({ ready: true });
@@ -143,5 +146,5 @@ process.on('message', (/** @type {any} */ message) => actions[message.do](messag
 process.on('disconnect', () => {
   if (process.exitCode === undefined) setImmediate(() => process.exit());
 });
-// Whatever the test waits for, this process stays until its parent ends it.
+// This process stays until its parent ends it, whatever the test waits for.
 process.channel.ref();

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Several processes share the locks of an engine, while processes, servers and networks fail. The
- * history is judged (check.js).
+ * Several processes share the locks of an engine while processes, servers and networks fail. A
+ * judge (test/world/check.js) examines the history.
  */
 
 const assert = require('node:assert/strict');
@@ -17,13 +17,13 @@ const { check } = require('../world/check.js');
 const { FaultyProxy } = require('./proxy.js');
 const { stopAll } = require('./servers.js');
 
-/** A lease that a test ends, by what it does to a process, or to its way to the server. */
+/** A short lease, which a test ends by faults of a process or of its connection. */
 const TTL = 2_000;
-/** One that has to last, however slow the machine is. */
+/** A lease that must not end, however slow the machine is. */
 const LONG = 60_000;
 /**
- * By when who waits is served after the last fault: only a defect takes that long, and not a machine
- * that has more to do.
+ * Within this time after the last fault a waiter is served. Only a defect takes longer, not a busy
+ * machine.
  */
 const WITHIN = 120_000;
 
@@ -34,18 +34,18 @@ const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
  * @property {string} name of actor.js
  * @property {(options?: { isDurable?: boolean }) => Promise<any>} start a server: `port`, `crash`,
  *   `start`, `signal`, `stop`; durable: a crash loses nothing
- * @property {boolean} [forgets] whether a crash loses data, if it is not durable
- * @property {(port: number) => any} configOf what its processes connect by
+ * @property {boolean} [forgets] whether a crash loses data, unless it is durable
+ * @property {(port: number) => any} configOf the configuration for the clients of a port
  * @property {(server: any, stage: any) => Promise<Record<string, number>>} left what is left at a
  *   server, at least of a stage
- * @property {boolean} [marksOutlast] whether marks may last longer than asked, after a restart
+ * @property {boolean} [marksOutlast] whether marks may last longer than requested, after a restart
  */
 
 const stages = [];
 let buckets = 0;
 
 /**
- * Processes on a server; each has a bucket name of its own.
+ * Processes on a server; each stage has a bucket of its own.
  * @param {FaultyEngine} engine
  * @param {number} port
  */
@@ -63,13 +63,13 @@ const judge = (stage, more = {}) =>
 
 const lossesOf = (stage) => stage.events.filter(({ type }) => type === 'told');
 
-/** Closes the processes of a stage, which have to leave nothing at the server, and judges them. */
+/** Closes the processes of a stage, and judges them. They must leave nothing at the server. */
 async function finish(engine, server, stage) {
   await stage.close();
   judge(stage, { left: await engine.left(server, stage) });
 }
 
-/** A process that holds a lock, and another one that waits for it. */
+/** Starts a process that holds a lock, and another one that waits for it. */
 async function holderAndWaiter(stage, { ofHolder = {} } = {}) {
   const [holder, waiter] = await Promise.all([stage.actor(ofHolder), stage.actor()]);
   const held = holder.request('name');
@@ -80,7 +80,7 @@ async function holderAndWaiter(stage, { ofHolder = {} } = {}) {
 }
 
 /**
- * What is left at a server, which may hear of the end of a process a while later.
+ * Waits until nothing is left at a server, which may learn late that a process has ended.
  * @param {() => Promise<Record<string, number>>} look
  */
 async function leftInTheEnd(look) {
@@ -96,9 +96,9 @@ const timeOf = (stage, type, client) =>
   stage.events.find((event) => event.type === type && event.id?.startsWith(client.name))?.time;
 
 /**
- * A server that comes back from a crash without its data: it grants nothing for a while.
+ * A server that crashed returns without its data, and grants nothing for a while.
  * @param {FaultyEngine} engine
- * @param {any} own a server of the test's own; is stopped
+ * @param {any} own a server of the test's own; it is stopped
  * @param {object} [options] of the stage
  */
 async function losesLocks(engine, own, options) {
@@ -116,7 +116,7 @@ async function losesLocks(engine, own, options) {
   await own.stop();
 }
 
-/** @param {any} own a server with a disk: it forgets what it has not synced */
+/** @param {any} own a server with a disk, which loses what was not synced */
 async function cutPower(own, stage) {
   stage.fault();
   await own.crash();
@@ -125,8 +125,8 @@ async function cutPower(own, stage) {
 }
 
 /**
- * The power of a server is cut behind a release that it need not sync: it is undone, and the process
- * that has released the lock releases it again. Then it is cut behind a mark.
+ * The power of a server is cut after a release that it need not sync. The release is undone, and
+ * the process releases the lock again. Then the power is cut after a mark.
  * @param {FaultyEngine} engine
  * @param {any} own a server of the test's own, with a disk
  * @param {boolean} undoes whether the server undoes a release
@@ -135,7 +135,7 @@ async function losesRelease(engine, own, undoes) {
   const keep = 3_600_000;
   const stage = stageOf(engine, own.port, { ttl: engine.forgets ? 8 * TTL : LONG });
   const [one, other] = await Promise.all([stage.actor(), stage.actor()]);
-  // A session that has just connected renews, which would sync the release, too.
+  // A session that has just connected renews, which would also sync the release.
   await one.request('released', {}, 0).settled();
   await cutPower(own, stage);
   if (undoes) assert.ok(own.disk.forgotten > 0, 'what was not synced is forgotten');
@@ -148,15 +148,15 @@ async function losesRelease(engine, own, undoes) {
 }
 
 /**
- * The power of a server is cut behind grants whose holder cannot reach it afterwards, and nobody
- * else has seen their tokens.
+ * The power of a server is cut after grants whose holder cannot reach it afterwards, while no other
+ * client has seen their tokens.
  * @param {FaultyEngine} engine
  * @param {any} own a server of the test's own, with a disk
- * @param {() => Promise<unknown>} [keepBucket] has the server sync what came before the grants only
+ * @param {() => Promise<unknown>} [keepBucket] makes the server sync what came before the grants
  */
 async function losesGrants(engine, own, keepBucket = async () => {}) {
   const proxy = await FaultyProxy.open(own.port);
-  // The server is back long before the lease is over.
+  // The server returns long before the lease ends.
   const stage = stageOf(engine, own.port, { ttl: 6 * TTL });
   const holder = await stage.actor({ config: engine.configOf(proxy.port) });
   await holder.request('early', {}, 0).settled();
@@ -178,7 +178,7 @@ async function losesGrants(engine, own, keepBucket = async () => {}) {
 /**
  * The wall clock of a server is set ahead by an hour, and back by two.
  * @param {FaultyEngine} engine
- * @param {any} own a server of the test's own; is stopped
+ * @param {any} own a server of the test's own; it is stopped
  * @param {{ set: (seconds: number) => void }} clock of the server
  */
 async function clockJumps(engine, own, clock) {
@@ -197,7 +197,7 @@ async function clockJumps(engine, own, clock) {
     );
     clock.set(seconds);
     stage.fault();
-    // Neither is a lease that is renewed over by then, nor does one last that is not.
+    // By then no renewed lease has ended, and every other lease has.
     await killed.kill();
     const past = wait(1.2 * ttl);
     for (const one of many) await one.settled();
@@ -214,12 +214,13 @@ async function clockJumps(engine, own, clock) {
 }
 
 /**
- * A server with older data is asked again, while a holder, who cannot reach it, still believes what
- * the newer one has granted. Who was there meanwhile tells it (R5); a stranger cannot.
+ * A server with older data returns, while a holder that cannot reach it still believes in a grant
+ * of the newer one. Clients that were there meanwhile report it (R5); a stranger cannot.
  * @param {FaultyEngine} engine
  * @param {number} port of the server that has the data at first
- * @param {() => Promise<number>} replace puts another one in its place: its port
- * @param {() => Promise<number>} putBack one with the data of before: its port
+ * @param {() => Promise<number>} replace replaces it by another server. Resolves to its port
+ * @param {() => Promise<number>} putBack replaces that by one with the earlier data. Resolves to
+ * its port
  * @returns the stage, closed
  */
 async function failsBack(engine, port, replace, putBack) {
@@ -256,10 +257,7 @@ async function failsBack(engine, port, replace, putBack) {
   return stage;
 }
 
-/**
- * The tests; to be called in a `describe`.
- * @param {FaultyEngine} engine
- */
+/** Defines the tests; called in a `describe`. @param {FaultyEngine} engine */
 function faults(engine) {
   let server;
 
@@ -275,7 +273,7 @@ function faults(engine) {
 
   test('a process that is cut off loses its lock before the next grant', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    // It is notified a tenth of the lease before the next one is granted.
+    // It is notified a tenth of the lease before the next grant.
     const stage = stageOf(engine, server.port, { ttl: 3 * TTL });
     const ofHolder = { config: engine.configOf(proxy.port) };
     const { holder, waiter, next } = await holderAndWaiter(stage, { ofHolder });
@@ -313,7 +311,7 @@ function faults(engine) {
 
   test('a torture finds no fault', async () => {
     const program = path.join(__dirname, '..', 'torture', 'torture.js');
-    // It prints the command that repeats it.
+    // The output contains the command that repeats it.
     await promisify(execFile)(process.execPath, [
       program,
       '--scope',
@@ -325,7 +323,7 @@ function faults(engine) {
 
   test('a server that crashes and returns costs no lock', async () => {
     const own = await engine.start({ isDurable: true });
-    // A server that has to grant nothing at first does so for as long as that.
+    // A server that must not grant at first does so for the length of a lease.
     const stage = stageOf(engine, own.port, { ttl: engine.forgets ? 8 * TTL : LONG });
     const { held, next } = await holderAndWaiter(stage);
     stage.fault();

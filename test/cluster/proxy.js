@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * A TCP proxy in front of a server, which does what networks do: cuts connections (RST), drops what
- * is sent while connections stay open, in one direction or both, delays, and ends a connection
- * after a number of bytes.
+ * A TCP proxy in front of a server that imitates faulty networks: it resets connections (RST),
+ * drops data while connections stay open, in one direction or both, delays data, and ends a
+ * connection after a number of bytes.
  */
 
 const { once } = require('node:events');
@@ -11,7 +11,8 @@ const net = require('node:net');
 const { setTimeout: wait } = require('node:timers/promises');
 
 /**
- * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then never ends.
+ * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then never
+ * exits.
  * @param {import('node:net').Socket} socket
  */
 function reset(socket) {
@@ -19,10 +20,10 @@ function reset(socket) {
   else socket.resetAndDestroy();
 }
 
-/** Nothing is cut, or replaced by other words. */
+/** The count for something that does not happen. */
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** After so many milliseconds TCP sends again what was lost. */
+/** TCP resends lost data after so many milliseconds. */
 const RETRANSMISSION_MS = 200;
 
 class FaultyProxy {
@@ -37,9 +38,9 @@ class FaultyProxy {
   #refuses = false;
   /** Bytes until the connections are cut, by direction. */
   #left = { up: NEVER, down: NEVER };
-  /** Whether an end arrives behind these bytes; otherwise a reset. */
+  /** Whether an end follows these bytes; otherwise a reset does. */
   #ends = true;
-  /** Chunks until the server says something else, and ends. */
+  /** Chunks until the server says `#lastWords` and ends. */
   #chunks = NEVER;
   #lastWords = Buffer.alloc(0);
   /** Bytes that went through, by direction. */
@@ -61,7 +62,7 @@ class FaultyProxy {
     return this.#server.address().port;
   }
 
-  /** Where new connections go. @param {number} port */
+  /** @param {number} port of the server to which new connections go */
   retarget(port) {
     this.#port = port;
   }
@@ -89,7 +90,7 @@ class FaultyProxy {
     const late = this.#delay + (this.#isLost() ? RETRANSMISSION_MS : 0);
     const before = to.lastPassed;
     if (late > 0 || before) {
-      // What was sent behind does not overtake it.
+      // Later data does not overtake it.
       const passed = Promise.all([before, wait(late)]);
       to.lastPassed = passed;
       await passed;
@@ -114,7 +115,7 @@ class FaultyProxy {
     }
   }
 
-  /** Lets the last bytes arrive, then an end or a reset; the other side sees a reset. */
+  /** Lets the last bytes arrive, and then an end or a reset; the other side sees a reset. */
   #end(bytes, to, pair, ends) {
     this.#pairs.delete(pair);
     reset(to === pair[0] ? pair[1] : pair[0]);
@@ -122,22 +123,22 @@ class FaultyProxy {
     else to.write(bytes, () => reset(to));
   }
 
-  /** Resets all connections; new ones are let through. */
+  /** Resets all connections; new ones can be made. */
   cut() {
     for (const pair of this.#pairs) for (const socket of pair) reset(socket);
     this.#pairs.clear();
   }
 
   /**
-   * Cuts the connection on which these many more bytes went in a direction; who reads them finds an
-   * end behind them, or a reset.
+   * Cuts the connection on which so many more bytes have passed in a direction; their reader then
+   * sees an end or a reset.
    */
   cutAfter(bytes, direction, ends = true) {
     this.#ends = ends;
     this.#left[direction] = bytes;
   }
 
-  /** Has the server's n-th message from now on arrive together with its last words, and an end. */
+  /** Makes the n-th message of the server arrive together with its last words and an end. */
   endWith(lastWords, chunks) {
     this.#lastWords = lastWords;
     this.#chunks = chunks;
@@ -148,22 +149,22 @@ class FaultyProxy {
     return [this.#left.up, this.#left.down, this.#chunks].every((count) => count === NEVER);
   }
 
-  /** From now on what is sent is dropped; connections stay open. */
+  /** Drops all data from now on; connections stay open. */
   stall({ up = true, down = true } = {}) {
     this.#drops = { up, down };
   }
 
-  /** @param {number} milliseconds by which all is late from now on */
+  /** @param {number} milliseconds the delay of all data from now on */
   delay(milliseconds) {
     this.#delay = milliseconds;
   }
 
-  /** @param {() => boolean} isLost whether a packet gets lost, from now on; TCP sends it again */
+  /** @param {() => boolean} isLost whether a packet is lost, from now on; TCP resends it */
   lose(isLost) {
     this.#isLost = isLost;
   }
 
-  /** Lets all through again; what was dropped is lost, so connections are cut. */
+  /** Ends all faults. Dropped data is lost, so connections are cut. */
   heal() {
     this.#drops = { up: false, down: false };
     this.#delay = 0;
@@ -174,7 +175,7 @@ class FaultyProxy {
     this.cut();
   }
 
-  /** Cuts all, and lets nobody connect. */
+  /** Cuts all connections and refuses new ones. */
   refuse() {
     this.#refuses = true;
     this.cut();

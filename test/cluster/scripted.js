@@ -1,6 +1,6 @@
 'use strict';
 
-/** A session with an engine whose every answer, and its time, is up to the test; and its scripts. */
+/** A session with an engine whose answers and time the test controls, and scripts for it. */
 
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
@@ -28,7 +28,7 @@ const errorOf = (code) => Object.assign(new Error(code), { code });
 
 const dead = () => errorOf('DEAD');
 
-/** What `renew` answers. */
+/** @returns an answer to `renew` */
 const renewal = (mine = [], more = {}) => ({
   alive: true,
   mine: new Map(mine),
@@ -39,16 +39,16 @@ const renewal = (mine = [], more = {}) => ({
 
 class Scripted {
   world = new World();
-  /** Calls that are not answered: `{ call, args, answer, fail }`. */
+  /** The calls without an answer: `{ call, args, answer, fail }`. */
   calls = [];
-  /** What the session told: `[what, owner of the place, detail]`. */
+  /** The announcements of the session: `[what, owner of the place, detail]`. */
   told = [];
-  /** What requests failed with. */
+  /** The errors of requests. */
   errors = [];
 
   /**
-   * @param answers calls that are answered at once, by functions
-   * @param can what else the adapter can
+   * @param answers functions that answer calls at once, by call
+   * @param can further abilities of the adapter
    * @param clock options of the machine
    */
   constructor(answers = {}, can = {}, clock = {}) {
@@ -88,7 +88,7 @@ class Scripted {
     });
   }
 
-  /** The oldest call of a kind that is not answered, and was not given up for another one. */
+  /** @returns the oldest unanswered call of a kind that no other call has replaced */
   async take(call) {
     await settle();
     const ofKind = this.calls.filter((one) => one.call === call);
@@ -143,7 +143,7 @@ class Scripted {
     return places;
   }
 
-  /** The next step that is under way. */
+  /** @returns the next step under way */
   async step() {
     const { args, answer, fail } = await this.take('step');
     const [ops, number, before] = args;
@@ -160,19 +160,18 @@ class Scripted {
     };
   }
 
-  /** A renewal finds the session dead. */
+  /** A renewal finds that the session has expired. */
   async lose() {
     this.adapter.events.changed();
     await this.answer('renew', { ...renewal(), alive: false });
   }
 
-  /** The next session opens. */
   async reopen(session = 's2') {
     await this.answer('open', { session, ttl: TTL });
     await this.answer('close');
   }
 
-  /** The connection is cut, and the next one has what is said: `mine`, and more of a renewal. */
+  /** The connection is cut, and the next renewal answers `mine` and `more`. */
   async reconnect(mine, more) {
     this.adapter.events.down(new Error('cut'));
     await this.connect(mine, more);
@@ -185,7 +184,7 @@ class Scripted {
     await this.answer('renew', renewal(mine, more));
   }
 
-  /** What was told, without what came before it. */
+  /** @returns the announcements since the last call */
   news() {
     const told = this.told.filter(([what]) => what !== 'settled');
     this.told = [];
@@ -196,7 +195,7 @@ class Scripted {
 /** `x of a priority 5` */
 const REQUEST = /^(\w+)(?: of (\w+))?(?: priority (-?\d+))?$/;
 
-/** A step takes two requests of this name, and none behind them. */
+/** A step takes at most two requests for this name. */
 const LONG_NAME = 'long'.repeat(30_000);
 
 const ASKING = /^(request|steal|ifAvailable|end) /;
@@ -214,7 +213,7 @@ function answerOf(text) {
   return code === 'granted' ? granted(BigInt(token)) : ANSWERS[code];
 }
 
-/** `3=7`: our request 3 has the token 7; `other=9`: so has one of another client. */
+/** `3=7`: our request 3 has the token 7; `other=9`: another client's request has the token 9. */
 function entryOf(word) {
   const [ref, token, priority = 0] = word.split(/[=,]/);
   const clientId = ref === 'other' ? ref : 'me';
@@ -227,7 +226,7 @@ function entryOf(word) {
   };
 }
 
-/** The words of a renewal: `1=7` for the token of a request, `step A`, `life x`, `grantsIn 600`. */
+/** Parses a renewal: `1=7` for the token of a request, `step A`, `life x`, `grantsIn 600`. */
 function renewalOf(words, steps) {
   const mine = [];
   const more = {};
@@ -242,37 +241,37 @@ function renewalOf(words, steps) {
 }
 
 /**
- * Plays a script: statements, between semicolons. Behind the colon of a statement stands all that
- * the session tells its listener meanwhile, or the operations of a step.
+ * Plays a script: statements separated by semicolons. After the colon of a statement stands what
+ * the session announces meanwhile, or the operations of a step.
  *
- *   request x of b             makes a request, for the name `a` if it says none; so do `steal x`,
- *                              `ifAvailable x`, and `request x of a and y of b` of a group; a step
- *                              has two requests `of long` at most
+ *   request x of b             makes a request, for the name `a` by default; also `steal x`,
+ *                              `ifAvailable x`, and `request x of a and y of b` for a group; a step
+ *                              has at most two requests `of long`
  *   hold x                     makes a request for `a`, which is granted; `queue x`: which waits
  *   end x                      withdraws or releases it; with `keep 1000` it is to be marked
- *   sent A: request 1, end 2   the next step. Its number and the step before it are always judged
+ *   sent A: request 1, end 2   the next step. Its number and the step before it are always checked
  *   sent A again               the same step, over the next connection
  *   A answers granted 7, queued; or `nonsense`
  *   A fails REFUSED            or FATAL, DEAD, EARLY
  *   hint granted 1 7           or `hint stolen 1 thief`, or `hint changed`
  *   renewal asked              a renewal is sent; the next `renewal 1=7` answers it
- *   cut                        the connection
+ *   cut                        cuts the connection
  *   connected 1=7 step A       the next connection, and the renewal over it; or `hello` alone
- *   lost                       a renewal finds the session dead
+ *   lost                       a renewal finds that the session has expired
  *   opened s2                  the next session is open; with `ttl 6000`, `grantsIn 600`
- *   opening fails FATAL        so does `connecting`, or `renewing`
+ *   opening fails FATAL        also `connecting` and `renewing`
  *   ended s1                   the end of a session, which is answered
- *   sweep                      is asked for, and answered
- *   ready                      is read; tells `ready`, or `ready rejects` and the reason
- *   query                      is answered by `listed 1=7 other=8`, the requests that it finds; so is
- *                              `holders`, whose tokens are told; `marked x` asks for a mark
- *   progress x, outage x       tell how far a request has come, and why it is not answered
+ *   sweep                      a sweep is called and answered
+ *   ready                      is read; announces `ready`, or `ready rejects` and the reason
+ *   query                      is answered by `listed 1=7 other=8`, the requests that it finds; also
+ *                              `holders`, whose tokens are announced; `marked x` reads a mark
+ *   progress x, outage x       announces the progress of a request, or why it is not answered
  *   close                      disposes the adapter, which is answered by `disposed`
- *   wait 600                   milliseconds; or `wait 0.1 ttl`; so does the machine `sleep 600`
- *   wall -600                  sets the wall clock; `frozen`: the continuous clock stands still
+ *   wait 600                   milliseconds; or `wait 0.1 ttl`; `sleep 600`: the machine sleeps
+ *   wall -600                  sets the wall clock; `frozen`: the continuous clock stops
  *   no step is sent            nor a call of another kind; `no call is made`
- *   state open                 of the session; so `remaining 600`, `grantsIn 600`, and `refs 1`, how
- *                              many timers keep the process alive
+ *   state open                 of the session; also `remaining 600`, `grantsIn 600`, and `refs 1`,
+ *                              how many timers keep the process alive
  */
 class Play {
   #stage;
@@ -333,7 +332,7 @@ class Play {
     for (const statement of script.split('; ')) {
       const [what, expected = ''] = statement.split(': ');
       const done = this.#do(...what.split(' '));
-      // What is asked together is sent together.
+      // Requests of one turn are sent together.
       if (ASKING.test(statement)) continue;
       await done;
       await settle();
@@ -478,7 +477,7 @@ class Play {
   }
 
   #reopen(session, words) {
-    // The steps of a session have numbers of their own.
+    // Each session numbers its own steps.
     this.#open = [];
     this.#lastNumber = 0;
     const [, more] = renewalOf(words, this.#steps);
@@ -495,7 +494,7 @@ class Play {
   }
 }
 
-/** What becomes of a promise. */
+/** Follows the outcome of a promise. */
 function settling(promise) {
   const known = { isSettled: false, error: undefined };
   const note = (what) => (value) => Object.assign(known, { isSettled: true, [what]: value });

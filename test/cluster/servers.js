@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Real servers in temporary folders, each ended by its own pid: by `stop`, by an `after` hook of
- * the test file, and at the exit of the process. PostgreSQL does not run as root: then it runs as
- * the user `postgres`, or `nobody`.
+ * Starts real servers in temporary folders. Each is ended by its own pid: by `stop`, by an `after`
+ * hook of the test file, or at the exit of the process. PostgreSQL does not run as root; then it
+ * runs as the user `postgres` or `nobody`.
  */
 
 const assert = require('node:assert/strict');
@@ -20,7 +20,7 @@ const { Disk } = require('./disk.js');
 
 const { etcd, faketime, pgbouncer, postgres: bin, redis: redisServer } = programs;
 
-/** The user of the children, which is not root. */
+/** The user that runs the servers if this process is root. */
 const user = (() => {
   if (process.getuid?.() !== 0) return {};
   for (const name of ['postgres', 'nobody']) {
@@ -51,8 +51,8 @@ process.on('exit', () => {
 });
 
 /**
- * A port that is free now. Test files run beside one another, so each port has a socket, of an
- * abstract name, that says that it is taken, also while no server uses it; it ends with the process.
+ * Returns a free port. Test files run beside one another, so a socket with an abstract name
+ * reserves each port until this process ends, even while no server uses it.
  */
 async function freePort() {
   for (;;) {
@@ -66,7 +66,7 @@ async function freePort() {
   }
 }
 
-/** Reserves a port; resolves to false if somebody else has. Only Linux has such names. */
+/** Reserves a port. Resolves to false if another process has. Only Linux has abstract names. */
 async function reserve(port) {
   if (process.platform !== 'linux') return true;
   const sign = net.createServer().listen(`\0web-locks tests: port ${port}`);
@@ -76,16 +76,16 @@ async function reserve(port) {
   return !error;
 }
 
-/** @returns {Disk} one for a server of this process */
+/** @returns {Disk} a disk for a server of this process */
 const newDisk = () => new Disk(newFolder(), path.join(os.tmpdir(), 'web-locks-'));
 
-/** Runs a program of PostgreSQL. It is asynchronous, because a proxy of this process may be used. */
+/** Runs a program of PostgreSQL asynchronously, because it may use a proxy of this process. */
 const tool = (name, args) =>
   run(path.join(bin, name), args, { ...user, cwd: '/', env: environment });
 const run = promisify(execFile);
 const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 
-/** The wall clock of a server, which can be set; its other clocks go on. */
+/** The wall clock of a server, which can be set; its other clocks are unaffected. */
 class ServerClock {
   #file = path.join(newFolder(), 'offset');
 
@@ -93,17 +93,17 @@ class ServerClock {
     this.set(0);
   }
 
-  /** @param {number} seconds that it is ahead of that of this machine */
+  /** @param {number} seconds how far it is ahead of this machine's clock */
   set(seconds) {
-    // The server may read the file at any time, so it never sees half of it.
+    // The server may read the file at any time, so it is replaced as a whole.
     fs.writeFileSync(`${this.#file}.new`, `${seconds < 0 ? '' : '+'}${seconds}\n`);
     fs.renameSync(`${this.#file}.new`, this.#file);
   }
 
-  /** The environment of a program whose clock it is. */
+  /** The environment variables of a program that uses this clock. */
   get environment() {
     return {
-      // The allocator of Redis asks for the time while the library, which allocates, is set up.
+      // The allocator of Redis reads the time while the library, which allocates, is set up.
       LD_PRELOAD: `${faketime}:libc.so.6`,
       FAKETIME_TIMESTAMP_FILE: this.#file,
       FAKETIME_NO_CACHE: '1',
@@ -113,7 +113,7 @@ class ServerClock {
 }
 
 /**
- * Starts a program, and waits until what it writes matches.
+ * Starts a program, and waits until its output matches.
  * @param {string} program
  * @param {string[]} args
  * @param {RegExp} ready
@@ -163,8 +163,8 @@ function standsStill(pid) {
 }
 
 /**
- * Stops or continues a process. It is stopped when this resolves: one of its threads hears of the
- * signal first, and the others run on until that one has run.
+ * Stops or continues a process, and waits until it is stopped: one of its threads handles the
+ * signal, and the others run until then.
  * @param {number} pid
  * @param {'SIGSTOP' | 'SIGCONT'} name
  */
@@ -173,7 +173,6 @@ async function halt(pid, name) {
   while (name === 'SIGSTOP' && !standsStill(pid)) await setTimeout(1);
 }
 
-/** Ends a child, by its pid, and waits for that. */
 async function end(child, signal = 'SIGKILL') {
   if (!child || child.exitCode !== null || child.signalCode !== null) return;
   child.ref();
@@ -187,7 +186,7 @@ async function end(child, signal = 'SIGKILL') {
 const running = new Set();
 
 /**
- * Starts a server, which `stopAll` ends.
+ * Starts a server; `stopAll` ends it.
  * @template {{ start: () => Promise<void>, stop: () => Promise<void> }} T
  * @param {T} server
  */
@@ -197,12 +196,15 @@ async function started(server) {
   return server;
 }
 
-/** A program that serves at a port. */
+/** A program that serves a port. */
 class Server {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   child;
 
-  /** @param {number} port @param {() => Promise<import('node:child_process').ChildProcess>} start */
+  /**
+   * @param {number} port
+   * @param {() => Promise<import('node:child_process').ChildProcess>} start
+   */
   constructor(port, start) {
     this.port = port;
     this.launch = start;
@@ -217,13 +219,12 @@ class Server {
     await end(this.child, signal);
   }
 
-  /** Ends it as a loss of power would, of which the disk, if it has one, forgets. */
+  /** Ends it as a power loss would. Its disk, if it has one, loses what was not synced. */
   async crash() {
     await end(this.child, 'SIGKILL');
     this.disk?.forget();
   }
 
-  /** Stops or continues it. */
   async signal(name) {
     await halt(this.child.pid, name);
   }
@@ -238,7 +239,7 @@ function runs(pid) {
   }
 }
 
-/** A PostgreSQL server: a primary, or the standby of one. */
+/** A PostgreSQL server: a primary or a standby. */
 class Postgres extends Server {
   /**
    * @param {string} folder
@@ -261,28 +262,28 @@ class Postgres extends Server {
     Object.assign(this, { folder, disk });
   }
 
-  /** What `new pg.Pool` takes. */
+  /** The options of `new pg.Pool`. */
   get config() {
     return { host: '127.0.0.1', port: this.port, user: 'postgres', database: 'postgres' };
   }
 
-  /** Ends it with all its processes; SIGINT: in order, SIGQUIT: as a loss of power would. */
+  /** Ends it with all its processes: by SIGINT in order, by SIGQUIT as a power loss would. */
   async stop(signal = 'SIGINT') {
     await end(this.child, signal);
   }
 
   async crash() {
-    // The children of a postmaster that is killed end some time later.
+    // The children of a killed postmaster end some time later.
     if (!this.disk) return this.stop('SIGQUIT');
     await halt(this.child.pid, 'SIGSTOP');
     const pids = this.pids();
     for (const pid of pids.filter(runs)) process.kill(pid, 'SIGKILL');
-    // They are no children of this process, so no event tells of their ends.
+    // They are not children of this process, so no event reports their ends.
     while (pids.some(runs)) await setTimeout(1);
     await super.crash();
   }
 
-  /** All processes of the server, first the postmaster. */
+  /** @returns all processes of the server, the postmaster first */
   pids() {
     const postmaster = this.child.pid;
     const list = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)]);
@@ -291,12 +292,11 @@ class Postgres extends Server {
 
   /** Stops or continues all its processes. */
   async signal(name) {
-    // First the postmaster, so that it starts no others. Some of these may have ended.
+    // The postmaster is first, so that it starts no others. Some of these may have ended.
     await halt(this.child.pid, name);
     await Promise.all(this.pids().map((pid) => halt(pid, name).catch(() => {})));
   }
 
-  /** Makes a standby a primary. */
   async promote() {
     await tool('pg_ctl', ['promote', '-w', '-D', this.folder]);
   }
@@ -307,7 +307,7 @@ class Postgres extends Server {
  * @param {string[]} [options.settings]
  * @param {ServerClock} [options.clock]
  * @param {Disk} [options.disk]
- * @returns {Promise<Postgres>} a primary that runs
+ * @returns {Promise<Postgres>} a running primary
  */
 async function startPostgres({ settings = [], clock, disk } = {}) {
   const folder = newFolder();
@@ -331,7 +331,7 @@ async function startStandby(primary) {
 }
 
 /**
- * Starts a program with a file of settings, which the servers' user may change.
+ * Starts a program with a file of settings that the servers' user may change.
  * @param {string} text
  * @param {number} port
  * @param {(file: string) => Promise<import('node:child_process').ChildProcess>} start
@@ -365,9 +365,9 @@ ignore_startup_parameters = extra_float_digits,options
 }
 
 /**
- * A Redis Sentinel that watches a primary, `main`, and promotes a replica of it soon.
+ * Starts a Redis Sentinel that watches a primary, `main`, and soon promotes a replica of it.
  * @param {{ port: number }} primary
- * @param {RegExp} [ready] what it writes when it is ready: by default when it knows a replica
+ * @param {RegExp} [ready] its output when it is ready: by default, once it knows a replica
  * @returns {Promise<Server>}
  */
 async function startSentinel(primary, ready = /\+slave /) {
@@ -383,7 +383,7 @@ sentinel failover-timeout main 2000
 
 const redisCli = () => redisServer.replace(/-server$/, '-cli');
 
-/** A Redis server: a primary, or the replica of one. */
+/** A Redis server: a primary or a replica. */
 class Redis extends Server {
   /**
    * @param {string} folder
@@ -400,15 +400,15 @@ class Redis extends Server {
     Object.assign(this, { folder, settings, disk });
   }
 
-  /** Ends it; SIGTERM: in order. */
+  /** Ends it; by SIGTERM in order. */
   async stop(signal = 'SIGTERM') {
     if (signal === 'SIGTERM' && (await this.#shutDown())) return;
     await end(this.child, signal);
   }
 
   /**
-   * Ends it by a command. The handler of SIGTERM asks for the time, for which libfaketime allocates
-   * memory: if the signal comes while the server allocates, it waits for itself for ever.
+   * Ends it by a command. The handler of SIGTERM reads the time, for which libfaketime allocates
+   * memory: a signal during an allocation would deadlock the server.
    * @returns {Promise<boolean>} whether it has ended
    */
   async #shutDown() {
@@ -447,10 +447,9 @@ class Redis extends Server {
     while (!pattern.test((await this.call('INFO')).join('\n'))) await setTimeout(50);
   }
 
-  /** Makes a replica a primary. */
   async promote() {
     await this.call('REPLICAOF', 'NO', 'ONE');
-    // It does not follow when it starts again either.
+    // It does not follow after a restart either.
     if (this.settings[0] === '--replicaof') this.settings = this.settings.slice(3);
   }
 }
@@ -480,11 +479,11 @@ function linesOf(bytes) {
 
 /**
  * @param {object} [options]
- * @param {{ port: number }} [options.primary] that it follows, or a proxy of it
+ * @param {{ port: number }} [options.primary] the primary that it follows, or a proxy of it
  * @param {string[]} [options.settings]
- * @param {ServerClock | null} [options.clock] null for that of this machine. By default a clock by
- *   which the server has run for an hour, so that a new bucket grants at once whatever its lease;
- *   without libfaketime the server has run for some seconds.
+ * @param {ServerClock | null} [options.clock] null: this machine's clock. By default, a clock by
+ * which the server has run for an hour, so that a new bucket grants at once whatever its lease;
+ * without libfaketime the server has run for some seconds.
  * @param {Disk} [options.disk]
  * @returns {Promise<Redis>} a replica is up to date
  */
@@ -513,7 +512,7 @@ class RedisCluster {
 
   /**
    * @param {string} key
-   * @returns {Promise<{ slot: string, owner: Redis }>} where it is
+   * @returns {Promise<{ slot: string, owner: Redis }>} the slot of the key, and its node
    */
   async find(key) {
     const [slot] = await this.nodes[0].call('CLUSTER', 'KEYSLOT', key);
@@ -535,8 +534,8 @@ class RedisCluster {
   /**
    * Moves the slot of a key to another node, as `redis-cli --cluster reshard` does.
    * @param {string} key
-   * @param {() => Promise<unknown>} meanwhile what happens before its keys are moved, and again
-   *   before the slot is
+   * @param {() => Promise<unknown>} meanwhile called before its keys are moved, and again before
+   * the slot is
    */
   async move(key, meanwhile) {
     const { owner, slot } = await this.find(key);
@@ -555,10 +554,10 @@ class RedisCluster {
   }
 }
 
-/** @returns {Promise<RedisCluster>} one that serves */
+/** @returns {Promise<RedisCluster>} a cluster that serves */
 async function startRedisCluster() {
   const start = async () => {
-    // By default its bus is at the port + 10,000, which not every port has.
+    // By default its bus uses the port + 10,000, which may exceed the greatest port.
     const bus = String(await freePort());
     return startRedis({ settings: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
   };
@@ -573,7 +572,7 @@ async function startRedisCluster() {
 }
 
 /**
- * Makes a certificate of this machine, for servers and clients, which is its own authority.
+ * Makes a certificate of this machine for servers and clients, which is its own authority.
  * @returns {Promise<{ certFile: string, keyFile: string, cert: Buffer, key: Buffer }>}
  */
 async function makeCertificate() {
@@ -586,7 +585,7 @@ async function makeCertificate() {
   return { certFile, keyFile, cert, key };
 }
 
-/** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
+/** The members of an etcd: each has a `port`, and can be stopped, restarted and halted. */
 class Etcd {
   #options;
   #scheme;
@@ -614,7 +613,7 @@ class Etcd {
     return this.members.map(({ port }) => port);
   }
 
-  /** Starts those that do not run, or one of them. */
+  /** Starts one member, or all that do not run. */
   async start(one = undefined) {
     const chosen = one ? [one] : this.members.filter(({ child }) => !child);
     await Promise.all(chosen.map((member) => this.#start(member)));
@@ -640,7 +639,6 @@ class Etcd {
     member.child = await launch(etcd, args, /ready to serve client requests/);
   }
 
-  /** Ends all members, or one. */
   async stop(signal = 'SIGKILL', one = undefined) {
     for (const member of one ? [one] : this.members) {
       await end(member.child, signal);
@@ -648,17 +646,15 @@ class Etcd {
     }
   }
 
-  /** Ends all members as a loss of power would. */
   async crash() {
     await this.stop();
   }
 
-  /** Stops or continues all members, or one. */
   async signal(name, one = undefined) {
     for (const { child } of one ? [one] : this.members) if (child) await halt(child.pid, name);
   }
 
-  /** The answer of the JSON gateway of a member. */
+  /** @returns the reply of a member's JSON gateway */
   async call(what, body = {}, { port } = this.members[0]) {
     const options = { method: 'POST', body: JSON.stringify(body) };
     return (await fetch(`http://127.0.0.1:${port}/v3/${what}`, options)).json();
@@ -676,7 +672,7 @@ class Etcd {
 /**
  * @param {number} [count] of members
  * @param {string[]} [options]
- * @param {(peer: number) => Promise<number>} [publish] gives another port for that of a member
+ * @param {(peer: number) => Promise<number>} [publish] returns another port for that of a member
  */
 async function startEtcd(count = 1, options = [], publish = async (peer) => peer) {
   const members = [];
@@ -688,7 +684,7 @@ async function startEtcd(count = 1, options = [], publish = async (peer) => peer
   return started(new Etcd(members, options));
 }
 
-/** Ends all servers; for an `after` hook. */
+/** Ends all servers, in an `after` hook. */
 async function stopAll() {
   for (const server of running) await server.stop('SIGQUIT');
   running.clear();
