@@ -4,12 +4,12 @@
 # which the tests find them:
 #
 #   env $(scripts/servers.sh trixie build/servers/trixie redis-server) \
-#      npm run test:conformance -- redis
+#       npm run test:conformance -- redis
 #
 # usage: servers.sh SUITE DIR [PACKAGE…]
 #   PACKAGE: redis-server, valkey-server, etcd-server, pgbouncer, postgresql-17 …; by default the
-#           first four and `postgresql`. If redis-server and valkey-server are unpacked,
-#           REDIS_SERVER names the first.
+#            first four and `postgresql`. If redis-server and valkey-server are unpacked,
+#            REDIS_SERVER names the first.
 # Needs apt, dpkg-deb, and patchelf. The archive is the one that the machine's apt uses.
 set -euo pipefail
 

@@ -6,7 +6,7 @@
  *   <!-- in: cluster-guard.mjs; needs: postgres, node 24; prints: /^saved$/m -->
  *
  *   in          the program of which the block is a fragment, a file in around/. The block replaces
- *              the line `// …` or `# …` of the file
+ *               the line `// …` or `# …` of the file
  *   needs       servers (postgres, pgbouncer, redis, etcd, s3), linux, or a version of Node.js
  *   file        the block is a file of this name, beside the later programs of the page
  *   prints      its output on stdout: a string of JSON, or /a regular expression/
