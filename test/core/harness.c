@@ -26,16 +26,11 @@ void run_test(const struct test *test)
     passed++;
 }
 
-int finish_tests(void)
-{
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed > 0 || passed == 0;
-}
-
 int run_tests(void)
 {
   for (const struct test *test = first; test; test = test->next) run_test(test);
-  return finish_tests();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed > 0 || passed == 0;
 }
 
 bool check_that(bool condition, const char *text, const char *file, int line)

@@ -32,9 +32,6 @@ struct test {
 void add_test(struct test *test);
 void run_test(const struct test *test);
 
-/* Prints the summary. Returns the exit code of the program. */
-int finish_tests(void);
-
 /* Runs all tests of the program, in the order of its files, and finishes. */
 int run_tests(void);
 
