@@ -86,4 +86,4 @@ const operationOf = (kind) => {
   return `'${method}' on '${of}'`;
 };
 
-module.exports = { KINDS, OPERATIONS, PERMITS, VALUES, make, objectOf, operationOf };
+module.exports = { KINDS, OPERATIONS, VALUES, make, objectOf, operationOf };

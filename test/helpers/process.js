@@ -112,5 +112,4 @@ module.exports = {
   freshDirectory,
   pendingIs,
   pendingOn,
-  untilQuery,
 };
