@@ -50,7 +50,7 @@ describe('although nothing else happens', () => {
     const name = freshName();
     const handle = locks.tryAcquireSync(name);
     const asked = locks.request(name, (lock) => lock.name);
-    // A release by a caller who has nothing to undo.
+    // A release by a caller that has nothing to undo.
     const mock = t.mock.method(AddonBackend.prototype, 'release', function release(lock) {
       exchange[TAG] = lock.tag;
       addon.release();

@@ -18,8 +18,7 @@ struct thread {
   const char *doing;
   int priority;
   bool ended, rests;
-  /* the mutex that it locks, or will lock after its wait */
-  const struct wlk_mutex *wanted;
+  const struct wlk_mutex *wanted;          /* what it locks, or will after its wait */
   const struct wlk_condition *awaited;     /* NULL once it is signalled */
   uint64_t until;                          /* when its wait times out */
   const struct wlk_mutex *held[MOST_HELD]; /* in the order of locking */

@@ -217,7 +217,8 @@ void releases(struct played *actor, int tag)
   hear_either(actor, tag, "WLH_OK", "released");
 }
 
-/* Waits until the actor's helper has done all its work, and answers whether it checks the files. */
+/* Waits until the actor's helper reports that it checks the files ("yes") or not ("no"): it has
+ * then done all its work. */
 static void hear_minded(struct played *actor, const char *answer)
 {
   char is_checked[8];

@@ -119,8 +119,7 @@ static bool trace(int request, pid_t thread, intptr_t data)
   return false;
 }
 
-/* PTRACE_SINGLESTEP, or PTRACE_SYSCALL to stop at the next beginning or end of a call */
-static int step_request;
+static int step_request; /* PTRACE_SINGLESTEP, or PTRACE_SYSCALL: to a call's begin or end */
 
 static bool is_answered, waits; /* the caller has its answer; the helper waits for more work */
 

@@ -160,7 +160,7 @@ static void make_old(struct scene *scene)
   while (word < end) *word++ = WLH_KIND_KEPT + 1;
 }
 
-/* Damages the tables as a crash does, so that the next process repairs them once more. */
+/* Leaves the tables like a half-done repair: the hash chains and the free list are empty. */
 static void tear(struct scene *scene)
 {
   uint32_t *bucket = (uint32_t *)(void *)&scene->table.segment->cells[64];

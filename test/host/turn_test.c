@@ -24,8 +24,7 @@
 
 static const uint16_t name[] = {'n'};
 static const uint16_t long_name[WLH_NAME_MOST];
-/* an agent of the same thread, so that all calls have one order */
-static struct wlh_agent *other;
+static struct wlh_agent *other;         /* of the same thread, so that calls have one order */
 static struct wlh_request *requests[8]; /* by tag */
 static struct wlh_segment *seen;        /* our own mapping, which stays when the bucket is lost */
 static struct wlk_event items[16];
@@ -62,8 +61,7 @@ enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
   return status;
 }
 
-/* `at_lock` is called at this lock of a mutex, counted down */
-static _Thread_local int until_lock;
+static _Thread_local int until_lock;        /* how many mutexes are locked before at_lock */
 static _Thread_local void (*at_lock)(void); /* NULL: none */
 
 void __real_wlk_mutex_lock(struct wlk_mutex *mutex);

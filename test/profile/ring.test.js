@@ -18,7 +18,7 @@ function read(ring) {
   }));
 }
 
-/** A number whose bytes are this text, at the place where a length is expected. */
+/** A number whose bytes are this text. Tests write it where a length is expected. */
 const asWord = (text) => new Float64Array(Uint16Array.from(text, (c) => c.charCodeAt(0)).buffer)[0];
 
 /** Indices of the header, as in ring.js. */

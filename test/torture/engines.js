@@ -227,7 +227,7 @@ const replicated = (settings = []) => {
   };
 };
 
-/** Within a second, and one more for what is rounded, a primary knows that its replica is gone. */
+/** A primary notices the loss of its replica within two seconds, because lags are rounded. */
 const STRICT = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '1'];
 const STRICT_PAUSE = TTL + 2000;
 
