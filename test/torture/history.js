@@ -8,7 +8,7 @@
  *             `inner`: the request whose lock serves it
  *   made      { id } the call has returned
  *   granted   { id, k, name, mode, token, held, inner } users' code got the k-th lock
- *   told      { id, k, reason } the signal of the lock was aborted
+ *   notified  { id, k, reason } the signal of the lock was aborted
  *   ended     { id, k, last, threw } users' code is done with it; `last`: when `held` was last true
  *   released  { id } the lock of a handle, or of a function that releases, is released
  *   missed    { id } null instead of a lock

@@ -317,7 +317,7 @@ function* callbacks(history) {
 }
 
 /** If its lock is stolen, a request's promise rejects, at the latest when its callback ends. */
-function* told(history) {
+function* notified(history) {
   for (const [place, thieves] of history.thefts) {
     for (const { request: thief, token } of thieves) {
       const [theft] = thief.holds.values();
@@ -641,7 +641,7 @@ function* seen(history) {
 }
 
 const judges = {
-  ...{ exclusion, tokens, fifo, callbacks, told, errors, settles, unlocks, late, once },
+  ...{ exclusion, tokens, fifo, callbacks, notified, errors, settles, unlocks, late, once },
   ...{ snapshots, published, updates, seen },
 };
 

@@ -159,17 +159,17 @@ describe('the judge', () => {
     passes(atOnce.reverse());
   });
 
-  it("'told' finds a request whose lock is stolen and whose promise resolves", () => {
+  it("'notified' finds a request whose lock is stolen and whose promise resolves", () => {
     const thief = otherOne([2, 3, 4, 2], steals);
     const stolen = (error, ended = 5) => request('x', [0, 1, ended, 1], { last: 1, error });
-    finds('told', [stolen(), thief]);
+    finds('notified', [stolen(), thief]);
     passes([stolen('AbortError'), thief]);
     const inner = (last) => request('i', [0, 1, 5, 1], { last, inner: 'x' });
-    finds('told', [inner(1), thief]);
+    finds('notified', [inner(1), thief]);
     passes([inner(5), thief]);
     // In a cluster, the lock may have ended before its session could be notified of the theft.
     passes([stolen(), thief], { losses: true });
-    finds('told', [stolen(undefined, 20_000), thief], { losses: true });
+    finds('notified', [stolen(undefined, 20_000), thief], { losses: true });
   });
 
   it("'errors' finds an error that nothing explains, and a call that is not refused", () => {

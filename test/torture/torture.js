@@ -63,7 +63,7 @@ async function torture(plan, tell = () => {}) {
   const { Round } = require(scopes[scope].isWorld ? './memory.js' : './round.js');
   const begin = performance.now();
   const passed = () => (performance.now() - begin) / 1000;
-  const sums = { rounds: 0, asked: 0, granted: 0, told: 0, doomed: 0, snapshots: 0 };
+  const sums = { rounds: 0, asked: 0, granted: 0, notified: 0, doomed: 0, snapshots: 0 };
   Object.assign(sums, { updated: 0, lost: { plain: 0, fenced: 0, refused: 0 } });
   for (let number = first; number < first + rounds; number++) {
     const left = seconds - passed();
@@ -77,7 +77,7 @@ async function torture(plan, tell = () => {}) {
     const { events, faults: all } = await round.run();
     const faults = all.filter(({ judge }) => !plan.without?.includes(judge));
     sums.rounds++;
-    for (const type of ['asked', 'granted', 'told', 'doomed', 'updated'])
+    for (const type of ['asked', 'granted', 'notified', 'doomed', 'updated'])
       sums[type] += count(events, type);
     sums.snapshots += count(events, 'snapshot');
     const history = new History(events, promisesOf(round.plan));

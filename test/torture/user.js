@@ -119,10 +119,10 @@ class Hold {
       this.user.hostile?.enter();
       const { reason } = signal;
       const { id } = this.request;
-      this.user.record('told', { id, k: this.k, ...describeError(reason), message: undefined });
+      this.user.record('notified', { id, k: this.k, ...describeError(reason), message: undefined });
       // The signal of a leader also follows that of its election.
       if (this.lock.held && reason !== ABORTED)
-        this.user.fault('told', `${id} has lost its lock, and still holds it`);
+        this.user.fault('notified', `${id} has lost its lock, and still holds it`);
     };
     if (signal.aborted) tell();
     else signal.addEventListener('abort', tell, { once: true });
@@ -133,7 +133,8 @@ class Hold {
     const at = this.user.stage.now();
     const { held, remaining } = this.lock;
     if (held ?? this.isSure) this.last = at;
-    else if (remaining > 0) this.user.fault('told', `${this.request.id} remains, but is not held`);
+    else if (remaining > 0)
+      this.user.fault('notified', `${this.request.id} remains, but is not held`);
     if (held !== undefined && this.user.chance(0.05)) this.#print();
     if (this.lock.publish && this.user.chance(PUBLISHES)) this.#publish();
   }
@@ -722,8 +723,8 @@ class User extends Random {
     if (released) await released;
     this.record('released', { id });
     for (const hold of held) {
-      if (hold.lock.held) this.fault('told', `${id} is released, and still holds`);
-      if (hold.lock.released === false) this.fault('told', `${id} is not released`);
+      if (hold.lock.held) this.fault('notified', `${id} is released, and still holds`);
+      if (hold.lock.released === false) this.fault('notified', `${id} is not released`);
     }
   }
 
