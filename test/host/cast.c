@@ -205,13 +205,13 @@ void hear_either(struct played *actor, int tag, const char *answer, const char *
   hear(actor, "event %d %s", tag, event);
 }
 
-void is_granted(struct played *actor, const char *line)
+void acquire(struct played *actor, const char *line)
 {
   tell(actor, "%s", line);
   hear_either(actor, atoi(line + 4), "WLH_GRANTED", "granted");
 }
 
-void releases(struct played *actor, int tag)
+void release(struct played *actor, int tag)
 {
   tell(actor, "release %d", tag);
   hear_either(actor, tag, "WLH_OK", "released");
@@ -219,7 +219,7 @@ void releases(struct played *actor, int tag)
 
 /* Waits until the actor's helper reports that it checks the files ("yes") or not ("no"): it has
  * then done all its work. */
-static void hear_minded(struct played *actor, const char *answer)
+static void await_checked(struct played *actor, const char *answer)
 {
   char is_checked[8];
   do {
@@ -235,7 +235,7 @@ static bool has_said(struct played *actor, const char *line)
   return find_line(actor, line, true) != NULL;
 }
 
-void fails(struct played *actor, const char *status, const char *text)
+void expect_failure(struct played *actor, const char *status, const char *text)
 {
   char why[2000];
   ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
@@ -246,16 +246,16 @@ void fails(struct played *actor, const char *status, const char *text)
 }
 
 /* Checks that each of the two processes sees the other's lock. */
-static void share_locks(struct played *one, struct played *other)
+static void check_shared(struct played *one, struct played *other)
 {
-  is_granted(one, "ask 2001 again x w");
+  acquire(one, "ask 2001 again x w");
   tell(other, "ask 2002 again x i");
   hear_either(other, 2002, "WLH_NOT_AVAILABLE", "not-available");
   tell(other, "ask 2003 again x w");
   hear(other, "2003 WLH_PENDING");
-  releases(one, 2001);
+  release(one, 2001);
   hear(other, "event 2003 granted");
-  releases(other, 2003);
+  release(other, 2003);
 }
 
 static void wait_for(struct played *actor, int options, const char *what)
@@ -393,7 +393,7 @@ static void tell_to_ask(struct played *actor, const char *what, const char *othe
 }
 
 /* Waits until a request is in the tables: it may have been deferred. */
-static void has_queued(struct played *actor, int tag)
+static void await_queued(struct played *actor, int tag)
 {
   char cell[16] = "0";
   while (strcmp(cell, "0") == 0) {
@@ -434,9 +434,9 @@ static bool act(struct played *actor, const char *verb, const char *rest)
     tell_to_ask(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number);
   else if (strcmp(verb, "queues") == 0)
     tell_to_ask(actor, rest, "x w"), hear(actor, "%d WLH_PENDING", number),
-        has_queued(actor, number);
+        await_queued(actor, number);
   else if (strcmp(verb, "releases") == 0)
-    releases(actor, number);
+    release(actor, number);
   else if (strcmp(verb, "hears") == 0)
     hear(actor, "%s", line);
   else if (strcmp(verb, "is-answered") == 0)
@@ -446,7 +446,7 @@ static bool act(struct played *actor, const char *verb, const char *rest)
   else if (strcmp(verb, "says") == 0)
     hear(actor, "%s", rest);
   else if (strcmp(verb, "fails") == 0)
-    fails(actor, (sscanf(rest, "%30s", line), line), strchr(rest, ' ') + 1);
+    expect_failure(actor, (sscanf(rest, "%30s", line), line), strchr(rest, ' ') + 1);
   else if (strcmp(verb, "dies") == 0)
     kill_it(actor);
   else if (strcmp(verb, "stops") == 0)
@@ -460,9 +460,9 @@ static bool act(struct played *actor, const char *verb, const char *rest)
   else if (strcmp(verb, "dies-of") == 0)
     exits(actor, true, number);
   else if (strcmp(verb, "rests") == 0)
-    hear_minded(actor, "no");
+    await_checked(actor, "no");
   else if (strcmp(verb, "watches") == 0)
-    hear_minded(actor, "yes");
+    await_checked(actor, "yes");
   else
     return false;
   return true;
@@ -489,7 +489,7 @@ static void take_step(char *step)
   char *verb = step + actors + 1, *rest = strchr(verb, ' ');
   if (actors > 0 && step[actors] == ':') return send_line(actor_of(step[0]), verb + 1);
   if (actors == 0 || step[actors] != ' ') return more_steps(step);
-  if (strcmp(verb, "share") == 0) return share_locks(actor_of(step[0]), actor_of(step[1]));
+  if (strcmp(verb, "share") == 0) return check_shared(actor_of(step[0]), actor_of(step[1]));
   if (rest) *rest++ = '\0';
   for (size_t i = 0; i < actors; i++) {
     if (act(actor_of(step[i]), verb, rest ? rest : "")) continue;

@@ -69,11 +69,11 @@ void ask_for(struct played *actor, const char *line, const char *answer);
 void hear_either(struct played *actor, int tag, const char *answer, const char *event);
 
 /* Requests with "ask TAG …" and waits for the grant; releases a lock. */
-void is_granted(struct played *actor, const char *line);
-void releases(struct played *actor, int tag);
+void acquire(struct played *actor, const char *line);
+void release(struct played *actor, int tag);
 
 /* Requests a lock and expects it to fail with this status and a reason that contains `text`. */
-void fails(struct played *actor, const char *status, const char *text);
+void expect_failure(struct played *actor, const char *status, const char *text);
 
 /* Kills, stops and continues a process; the first two wait until that has happened. A process is
  * only stopped outside the mutex: inside, it would block all others. */

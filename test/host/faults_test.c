@@ -287,18 +287,18 @@ static bool play_with(const char *name, int use, int count, int step)
     begin_member(bucket_name), want(0), hear_of(0, WLK_NEWS_GRANTED),
         wlh_end_the_request(requests[0]);
   peer_opens(&peer);
-  is_granted(&peer, "ask 1 n x w");
+  acquire(&peer, "ask 1 n x w");
   if (plays % 2 == 1) begin_member(bucket_name);
   begin_waiting(0, 1);
   begin_step(name, RELEASE, step);
   if (plays % 3 == 0) wlh_port_unbind(&bucket->port, bucket->arena.member);
-  releases(&peer, 1);
+  release(&peer, 1);
   end_step(RELEASE, step);
   hear_of(0, WLK_NEWS_GRANTED);
 
   start(&dying);
   peer_opens(&dying);
-  is_granted(&dying, "ask 1 m x w");
+  acquire(&dying, "ask 1 m x w");
   begin_waiting(1, 2);
   begin_step(name, DEATH, step);
   kill_it(&dying);
@@ -309,7 +309,7 @@ static bool play_with(const char *name, int use, int count, int step)
   hand_over(name, step);
 
   begin_step(name, THEFT, step);
-  is_granted(&peer, "ask 3 m x s");
+  acquire(&peer, "ask 3 m x s");
   end_step(THEFT, step);
   hear_of(1, OVER);
   bool made = atomic_load(&used) >= use;

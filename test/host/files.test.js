@@ -60,7 +60,7 @@ function includesAll(text, parts) {
 }
 
 /** Checks that opening a bucket fails with a message that contains these parts. */
-const isRefused = (t, directory, parts) =>
+const assertRefused = (t, directory, parts) =>
   assert.rejects(open(t, directory).ready, (error) => {
     assert.equal(error.code, code('UNSUPPORTED').code);
     assert.match(error.message, /^web-locks: opening a storage bucket failed: /);
@@ -100,14 +100,14 @@ describe('the directory of the locks of a machine', { skip }, () => {
       else process.env.WEB_LOCKS_DIRECTORY = before;
     });
     process.env.WEB_LOCKS_DIRECTORY = 'here/it/is';
-    await isRefused(t, undefined, ['here/it/is, is not absolute', 'with a slash']);
+    await assertRefused(t, undefined, ['here/it/is, is not absolute', 'with a slash']);
   });
 
   it('is refused if others may write to it, until its mode is set right', async (t) => {
     const directory = freshDirectory(t);
     fs.chmodSync(directory, 0o777);
     const parts = [directory, 'its mode is 0777', 'Set the mode 0700', ELSEWHERE];
-    await isRefused(t, directory, parts);
+    await assertRefused(t, directory, parts);
     const { locks } = open(t, directory);
     await assert.rejects(locks.request('a', nothing), code('UNSUPPORTED'));
     await assert.rejects(locks.query(), code('UNSUPPORTED'));
@@ -121,7 +121,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
     fs.chownSync(directory, USER, USER);
     const who = `belongs to user ${USER}, but this process runs as user 0.`;
     const run = `Run it as user ${USER}, or`;
-    await isRefused(t, directory, [
+    await assertRefused(t, directory, [
       directory,
       who,
       run,
@@ -138,7 +138,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
     for (const made of [fileIn(directory), bucketIn(directory)]) {
       fs.chownSync(made, USER, USER);
       const whose = `${made} belongs to user ${USER}`;
-      await isRefused(t, directory, [whose, 'have that path deleted while no process uses it']);
+      await assertRefused(t, directory, [whose, 'have that path deleted while no process uses it']);
     }
   });
 
@@ -153,7 +153,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
     ]) {
       fs.chmodSync(made, mode);
       const wrong = `its mode is 0${mode.toString(8)}. Set the mode 0${right.toString(8)} `;
-      await isRefused(t, directory, [`${made} is writable by others`, wrong, ELSEWHERE]);
+      await assertRefused(t, directory, [`${made} is writable by others`, wrong, ELSEWHERE]);
       fs.chmodSync(made, right);
     }
     await open(t, directory).ready;
@@ -188,18 +188,18 @@ describe('the directory of the locks of a machine', { skip }, () => {
     fs.writeFileSync(file, '');
     fs.symlinkSync(freshDirectory(t), link);
     const taken = 'Not a directory. Another kind of file, or a symbolic link, has this path';
-    for (const one of [file, link]) await isRefused(t, one, [one, taken, ELSEWHERE]);
+    for (const one of [file, link]) await assertRefused(t, one, [one, taken, ELSEWHERE]);
     const missing = 'No such file or directory. Its parent directory must exist';
-    await isRefused(t, deep, [deep, missing, ELSEWHERE]);
+    await assertRefused(t, deep, [deep, missing, ELSEWHERE]);
     const long = path.join('/', 'x'.repeat(2000));
-    await isRefused(t, long, ['is longer than 960 bytes: ', ELSEWHERE]);
+    await assertRefused(t, long, ['is longer than 960 bytes: ', ELSEWHERE]);
     const { bucket, where } = freshBucket(t, 'a');
     await bucket.ready;
     await bucket.close();
     fs.rmSync(fileIn(where.directory));
     execFileSync('mkfifo', [fileIn(where.directory)]);
     const says = `${fileIn(where.directory)} is not a file. Remove it, or ${ELSEWHERE}`;
-    await isRefused(t, where.directory, [says]);
+    await assertRefused(t, where.directory, [says]);
   });
 
   it('has many buckets open in one process', async (t) => {

@@ -457,10 +457,10 @@ TEST(many_wakes, "a stopped process blocks no sender, and receives everything on
 }
 
 /* Checks that opening the bucket is refused. */
-static void cannot_enter(const char *status, const char *text)
+static void check_refused(const char *status, const char *text)
 {
   play("a starts; a opens");
-  fails(&a, status, text);
+  expect_failure(&a, status, text);
 }
 
 TEST(tokens_ahead, "where tokens are ahead of the clock a file that is made anew goes on from them")
@@ -488,7 +488,7 @@ static void open_at_length(size_t length, bool is_refused)
   (void)strcat(directory, "/");
   for (size_t i = 0; i < missing; i++) (void)strcat(directory, "d");
   if (is_refused)
-    cannot_enter("WLH_UNSUPPORTED", "File name too long. No directory can be created there");
+    check_refused("WLH_UNSUPPORTED", "File name too long. No directory can be created there");
   else
     enter(&a);
   (void)snprintf(directory, sizeof directory, "%s", before);
@@ -522,14 +522,15 @@ static void unmount_here(void)
 TEST(other_system, "a file system that is not known to work is refused")
 {
   if (!mount_here("ramfs", "mode=0700")) return;
-  cannot_enter("WLH_UNSUPPORTED", "Use a directory on a supported file system (option 'directory'");
+  check_refused(
+      "WLH_UNSUPPORTED", "Use a directory on a supported file system (option 'directory'");
   unmount_here();
 }
 
 TEST(full_at_open, "where the file does not fit, opening says so")
 {
   if (!mount_here("tmpfs", "size=12k,mode=0700")) return;
-  cannot_enter("WLH_FULL", "No space left on device. Free space on that file system");
+  check_refused("WLH_FULL", "No space left on device. Free space on that file system");
   unmount_here();
 }
 
@@ -628,14 +629,14 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   static struct played all[WLH_MEMBERS];
   begin_play();
   for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
-  cannot_enter("WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
+  check_refused("WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
   kill_it(&all[7]); /* no other process watches it */
   enter(&all[7]);
-  is_granted(&all[0], "ask 1 n x w");
+  acquire(&all[0], "ask 1 n x w");
   ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");
   kill_it(&all[0]);
   hear(&all[255], "event 2 granted");
-  is_granted(&a, "ask 3 m x w");
+  acquire(&a, "ask 3 m x w");
   end_play();
 }
 

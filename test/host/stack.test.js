@@ -178,7 +178,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
     for (const owner of owners) {
       for (const key of methodsOf(owner)) {
         for (let at = 1; at <= MOST_CALLS; at++) {
-          const hasFailed = async (ms) => {
+          const tryWith = async (ms) => {
             const fault = new Fault(owner, key, at);
             const error = await inTime(tryAll(t, fault, ms));
             fault.end();
@@ -187,7 +187,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
           };
           const isFirst = CALLED.includes(key) && !failed.has(key);
           const times = [...(isFirst ? LONGER_MS : ANSWERED_MS)];
-          while (times.length > 0 && !(await hasFailed(times[0]))) times.shift();
+          while (times.length > 0 && !(await tryWith(times[0]))) times.shift();
           if (times.length === 0) break;
           failed.add(key);
         }

@@ -138,7 +138,7 @@ static bool is_at_wait(pid_t thread)
 
 /* Waits until the thread has made its step. Returns false if it ended, or if the operation is over:
  * its caller has the answer, and a helper that still runs waits for more. */
-static bool has_stepped(pid_t thread, pid_t caller)
+static bool await_step(pid_t thread, pid_t caller)
 {
   for (;;) {
     int status;
@@ -159,7 +159,7 @@ static bool has_stepped(pid_t thread, pid_t caller)
 static bool step(pid_t thread, long steps)
 {
   for (long i = 0; i < steps; i++)
-    if (!trace(step_request, thread, 0) || !has_stepped(thread, b.pid)) return false;
+    if (!trace(step_request, thread, 0) || !await_step(thread, b.pid)) return false;
   return true;
 }
 

@@ -217,7 +217,7 @@ TEST(
 }
 
 /* Waits until all deferred work is done. `who` has no other event. */
-static void is_open_to(struct wlh_agent *who)
+static void finish_deferred(struct wlh_agent *who)
 {
   enum wlh_status status = wlh_bucket_open_file(who, 98);
   if (status == WLH_PENDING) CHECK(is_next_of(who, 98, WLH_NEWS_READY));
@@ -227,7 +227,7 @@ TEST(room_looked_at, "room is given back once no thread reads it from outside")
 {
   struct wlh_request *request = NULL;
   enter_stage();
-  is_open_to(agent);
+  finish_deferred(agent);
   struct wlh_segment *segment = wlh_begin_look(bucket);
   CHECK(segment == wlh_begin_look(bucket)); /* two threads of a process */
   go_inside();
@@ -237,7 +237,7 @@ TEST(room_looked_at, "room is given back once no thread reads it from outside")
   wlh_end_look(bucket, segment);
   CHECK(gets(1, &request));
   wlh_end_the_request(request);
-  is_open_to(agent);
+  finish_deferred(agent);
   CHECK(given_back == 0);
   wlk_mutex_lock(&bucket->mu); /* the helper does nothing */
   wlh_port_take_pokes(bucket->alarm);
@@ -245,7 +245,7 @@ TEST(room_looked_at, "room is given back once no thread reads it from outside")
   struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
   CHECK(poll(&alarm, 1, 0) == 1);
   wlk_mutex_unlock(&bucket->mu);
-  is_open_to(agent);
+  finish_deferred(agent);
   CHECK(given_back == 1);
   leave_stage();
 }
@@ -286,10 +286,10 @@ TEST(own_memory, "a process frees its own memory about cells that were given up"
 }
 
 /* Checks that no deferred work and no event is left, and that the tables contain only agents. */
-static void is_clean(void)
+static void check_clean(void)
 {
   struct wlk_events none = {.items = items, .capacity = 16};
-  is_open_to(agent);
+  finish_deferred(agent);
   wlh_agent_take_events(other, true, &none);
   CHECK(none.count == 0);
   const struct wlh_segment *segment = bucket->arena.segment; /* it may have grown */
@@ -377,9 +377,9 @@ static void take_step(char *step, void *unused)
   else if (strcmp(step, "rob") == 0)
     steal_and_release();
   else if (strcmp(step, "settle") == 0)
-    is_open_to(agent);
+    finish_deferred(agent);
   else if (strcmp(step, "settle b") == 0)
-    is_open_to(other);
+    finish_deferred(other);
   else if (strcmp(step, "shrink once") == 0)
     shrink_once();
   else if (strcmp(step, "grown twice") == 0)
@@ -437,7 +437,7 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
   for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
     enter_stage();
     for_each_step(stories[i], take_step, NULL);
-    if (agent && other) is_clean();
+    if (agent && other) check_clean();
     leave_stage();
   }
 }
@@ -477,7 +477,7 @@ TEST(between, "a theft that is heard of between two sections of a call leaves no
         wlh_end_the_request(requests[1]);
       else
         CHECK(status == WLH_STOLEN);
-      is_clean();
+      check_clean();
       leave_stage();
     }
 }
