@@ -71,7 +71,7 @@ const applies = (what, method) =>
   };
 
 /** @returns {Function} a wrapper of a method that code which applies events must not call */
-const isNoPart = (what, method) =>
+const forbids = (what, method) =>
   function guarded(...args) {
     if (depth > 0) mustNotApply(what);
     return apply(method, this, args);
@@ -96,7 +96,7 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
   for (const key of methodsOf(prototype)) {
     const what = `${name}#${key}`;
     if (MEMBERS.includes(key) && allowed === MEMBERS) replace(prototype, key, applies, what);
-    else if (!allowed.includes(key)) replace(prototype, key, isNoPart, what);
+    else if (!allowed.includes(key)) replace(prototype, key, forbids, what);
   }
 }
 
@@ -104,10 +104,10 @@ for (const [{ prototype, name }, allowed] of ALLOWED) {
 const MAY_BE_CALLED = ['drain', 'undo'];
 const { prototype: agentPrototype } = agent.constructor;
 replace(agentPrototype, 'applyEvents', applies, 'Agent#applyEvents');
-replace(agentPrototype, 'applyEvents', isNoPart, 'Agent#applyEvents');
+replace(agentPrototype, 'applyEvents', forbids, 'Agent#applyEvents');
 for (const owner of [addon, calls]) {
   for (const key of Object.keys(owner)) {
     if (typeof owner[key] !== 'function' || MAY_BE_CALLED.includes(key)) continue;
-    replace(owner, key, isNoPart, `addon.${key}`);
+    replace(owner, key, forbids, `addon.${key}`);
   }
 }

@@ -56,7 +56,7 @@ function requireAnew(file, isCleared) {
 }
 
 /** Checks that two lock managers are views of the same one. */
-async function areOne(one, other) {
+async function checkOne(one, other) {
   const name = freshName();
   const held = await hold(one, name);
   assert.deepEqual(await stateOf(other, name), { held: ['exclusive'], pending: [] });
@@ -79,7 +79,7 @@ describe('a process has one lock manager for each bucket, whatever reloads the p
     for (const folder of [root, path.join(root, 'lib')]) {
       const again = requireAnew(entry, (key) => key.startsWith(folder));
       assert.notEqual(again.locks, locks);
-      await areOne(locks, again.locks);
+      await checkOne(locks, again.locks);
     }
   });
 
@@ -102,7 +102,7 @@ describe('a process has one lock manager for each bucket, whatever reloads the p
       return module.exports;
     };
     const { locks: inContext } = load(entry);
-    await areOne(locks, inContext);
+    await checkOne(locks, inContext);
     const aborted = inContext.request(freshName(), { signal: AbortSignal.abort() }, () => {});
     await assert.rejects(aborted, { name: 'AbortError' });
   });
@@ -110,7 +110,7 @@ describe('a process has one lock manager for each bucket, whatever reloads the p
   it('two copies of the package on disk in one thread', async (t) => {
     const copy = require(copyPackage(t).entry);
     assert.notEqual(copy.locks, locks);
-    await areOne(locks, copy.locks);
+    await checkOne(locks, copy.locks);
   });
 
   it('two copies of the package on disk in different threads', async (t) => {
