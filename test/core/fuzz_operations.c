@@ -350,8 +350,8 @@ static int index_of(const struct wlk_snapshot *s, const struct wlk_lock_info *in
   return s->names[info->label].units[0] - 1;
 }
 
-/* A cycle alternates requests with locks that they wait for; the next request is within the lock.
- * */
+/* A cycle alternates requests with locks that they wait for; the next request is within
+ * the lock. */
 static void check_circle(const struct expected *asker, int id, struct wlk_snapshot *cycle)
 {
   size_t count = cycle->lock_count;

@@ -57,8 +57,8 @@ void for_each_step(const char *steps, void (*take_step)(char *step, void *data),
 static atomic_long blocks, until_failure;
 static atomic_bool has_failed;
 
-/* The size precedes each block, so that a freed block can be overwritten, and reads of it noticed.
- * */
+/* The size precedes each block, so that a freed block can be overwritten, and reads of
+ * it noticed. */
 union header {
   size_t size;
   max_align_t alignment;

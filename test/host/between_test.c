@@ -1,6 +1,6 @@
 /* What happens between two system calls of a process: others act, the system fails, or the process
- * dies. Tests of two users change the effective user, and are skipped where that is not permitted.
- * */
+ * dies. Tests of two users change the effective user, and are skipped where that is
+ * not permitted. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -176,8 +176,8 @@ static void close_files(struct wlh_port *port, uint32_t member)
   wlh_port_close(port);
 }
 
-/* Opens the files and calls `action` after the n-th step. Returns false if there are fewer steps.
- * */
+/* Opens the files and calls `action` after the n-th step. Returns false if there are
+ * fewer steps. */
 static bool open_with(struct wlh_port *port, int n, void (*action)(void), enum wlh_status *status)
 {
   step = 0;

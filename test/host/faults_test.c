@@ -217,8 +217,8 @@ static bool is_one_of(const char *name, const char *words)
   return found && found[-1] == ' ' && found[strlen(name)] == ' ';
 }
 
-/* Makes the call fail during a step. Sockets are unbound first, so that calls that bind are made.
- * */
+/* Makes the call fail during a step. Sockets are unbound first, so that calls that bind
+ * are made. */
 static void begin_step(const char *name, int step, int failing_step)
 {
   if (step != failing_step) return;

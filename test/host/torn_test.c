@@ -307,8 +307,8 @@ static const struct operation operations[] = {
 
 /* ---- what must hold afterwards ---- */
 
-/* Fills free cells with what would do most harm if the library read it: their content is undefined.
- * */
+/* Fills free cells with what would do most harm if the library read it: their content
+ * is undefined. */
 static void scribble(struct wlh_segment *segment)
 {
   const struct wlh_arena arena = {.segment = segment, .ncells = segment->header.ncells};

@@ -34,8 +34,8 @@
 enum { PROCESSES = 32, THREADS = 8, SLOTS = PROCESSES * THREADS, NAMES = 6, STOLEN = 4 };
 enum { STUCK_MS = 30000 };
 
-/* A thread as other processes see it. The thread writes it, or the parent once the process is dead.
- * */
+/* A thread as other processes see it. The thread writes it, or the parent once the process
+ * is dead. */
 struct slot {
   _Atomic int pid;
   _Atomic uint32_t held[NAMES];   /* 0, or mode + 1 */
@@ -430,8 +430,8 @@ static int work(int process, int threads, unsigned seed)
   return has_again(descriptors, tasks) ? 0 : 1;
 }
 
-/* Opens the bucket once all processes have ended. Fails unless only its own agent is in the tables.
- * */
+/* Opens the bucket once all processes have ended. Fails unless only its own agent is in
+ * the tables. */
 static int look(void)
 {
   static struct actor actor;

@@ -1,6 +1,6 @@
 /* Tests one process's critical sections from inside: deferred operations keep their order, and a
- * section that cannot begin changes nothing. The linker wraps functions of the library (Makefile).
- * */
+ * section that cannot begin changes nothing. The linker wraps functions of the
+ * library (Makefile). */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -418,8 +418,8 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "a gets 1; b asks 2; go inside; release 1: later; abort 2: done; a steals 3; b looks 4; "
       "terminate a; "
       "terminate b; leave",
-      /* A theft is reported before the grant that it led to, also if another process was the thief.
-       * */
+      /* A theft is reported before the grant that it led to, also if another process was
+       * the thief. */
       "a gets 1; go inside; a steals 2; leave; a hears 1 stolen; a hears 2 granted; end 2",
       "a gets 1; go inside; rob; a asks 2; do one; leave; a hears 1 stolen; a hears 2 granted; end "
       "2",
