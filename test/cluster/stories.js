@@ -276,7 +276,8 @@ const OLD_STORIES = [
     ...[hold(0, {}), hold(1, {}), hold(2, {}, {}, {}), endOf(0, 0), endOf(2, 0)],
     { ...endOf(1, 0), ops: [ends, { ...HOLD, maxPending: 2, priority: 0 }] },
   ],
-  // Another limit is told, whichever is greater.
+  // Another limit is told, whichever is greater, also in a quarantine.
+  [reborn, hold(0, units(MOST)), hold(1, units(3, { kind: 'ifAvailable' }))],
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
 
@@ -546,8 +547,8 @@ class Telling {
   }
 
   /**
-   * A session that holds a name ends its locks, while others ask for it. In the end the lease of one
-   * that asks for it often may run out.
+   * A session that holds a name ends its locks, while others ask for it. In the end the lease of
+   * one that asks for it often may run out.
    */
   async turns({ name, turns, isDeadly }) {
     const { adapter } = this.#sessions[0].clients[0];
@@ -912,7 +913,7 @@ class Telling {
     if (epochsEndSessions)
       for (const [i, { clients }] of this.#sessions.entries())
         if (!isOpened || i !== index) await this.#open(i, isAhead ? clients[1] : undefined);
-    for (const { grantsIn } of await this.#renew(this.#sessions[index], seen))
+    for (const { grantsIn } of await this.#renew(this.#sessions[index], isOpened ? [] : seen))
       assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
     this.#carefulUntil = this.#reference.wall + TTL;
     this.#seen.push(seen);
@@ -920,8 +921,7 @@ class Telling {
 
   /** The quarantine ends before its time, maybe before a step of it is answered. */
   async calm({ op, isMet }, session) {
-    const isStep = isMet && this.#isCareful && op.kind !== 'end';
-    const made = isStep && this.#oneStep([op], session);
+    const made = isMet && this.#isCareful && op.kind !== 'end' && this.#oneStep([op], session);
     const meet = async () => {
       for (const side of this.#sides) await side.endQuarantine();
       this.#carefulUntil = 0;
