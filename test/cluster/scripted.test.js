@@ -32,6 +32,15 @@ const SCRIPTS = {
   'a thief of the same manager is granted after the loss of the stolen lock': [
     'hold x; steal y; sent B: steal 2; B answers granted 2: stolen x me, granted y 2',
   ],
+  'a hint of a grant that was stolen by the same manager meanwhile is ignored': [
+    'queue x; steal y; sent B: steal 2; B answers granted 2: granted y 2; hint granted 1 1',
+    'end y; sent C: end 2; hint granted 1 1; hint stolen 1 me; C answers ended: ended y',
+    'sent D: request 3; D answers granted 3: granted x 3',
+  ],
+  'a renewal that lists a lock that the same manager has stolen since does not grant it': [
+    'queue x; wait 0.34 ttl; renewal asked; steal y; sent B: steal 2; B answers granted 2: granted y 2',
+    'renewal 1=1; hint stolen 1 me; sent C: request 3',
+  ],
   'a theft that is reported before its grant follows the grant': [
     'request x; sent A: request 1; hint stolen 1 thief; cut; connected; sent A again',
     'A answers granted 4: granted x 4, stolen x thief',

@@ -203,11 +203,17 @@ class Grants {
     return thief !== '' && thiefLife === this.#parts.status.seen.life;
   }
 
-  /** The listener must receive these losses before the grant. @param {TrackedRequest} thief */
+  /**
+   * The listener must receive these losses before the grant. A waiting request may have been granted
+   * and stolen, too: its grant may still be reported, by a hint or by a renewal that is under way.
+   * @param {TrackedRequest} thief
+   */
   #loseOwnLocks(thief) {
     for (const tracked of this.#parts.requests.all()) {
       if (tracked.op.name !== thief.op.name || tracked.token >= thief.token) continue;
-      if (tracked.state === HELD) this.#handleTheft(tracked, this.#parts.info.clientId);
+      tracked.lastTheft = thief.token;
+      if (tracked.state === WAITING) this.#parts.requests.move(tracked, WAITING);
+      else if (tracked.state === HELD) this.#handleTheft(tracked, this.#parts.info.clientId);
       else if (tracked.state === GRANTED_PARTIAL) this.#requestGroupAgain(tracked);
     }
   }
@@ -222,8 +228,8 @@ class Grants {
   /** @param {number} ref @param {bigint} token */
   handleGrantHint(ref, token) {
     const tracked = this.#parts.requests.get(ref);
-    if (tracked && (tracked.state === ASKED || tracked.state === WAITING))
-      this.#handleGrant(tracked, token);
+    if (!tracked || token < tracked.lastTheft) return;
+    if (tracked.state === ASKED || tracked.state === WAITING) this.#handleGrant(tracked, token);
   }
 
   /** @param {number} ref @param {string} thief '' if the request has passed */

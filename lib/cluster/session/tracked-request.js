@@ -35,6 +35,8 @@ class TrackedRequest {
    */
   thief = '';
   thiefLife = '';
+  /** The token of the session's latest theft of the name. A grant before it has been stolen. */
+  lastTheft = 0n;
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
   markFor = 0;
   /** The error of the latest BUSY answer to this request. @type {unknown} */
