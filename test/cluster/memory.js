@@ -32,6 +32,9 @@ const unwelcome = () => fault('The login is refused.', 'ERR_WEB_LOCKS_RIGHTS');
 /** How many steps may be under way. */
 const WINDOW = 3;
 
+/** How many times as long as a reply a hint is under way. */
+const SLOWER = 3;
+
 /** The label of a request that the server does not make. */
 const REFUSED = 'refused';
 
@@ -554,6 +557,7 @@ class Link {
   #isOpen = true;
   #arrival = 0;
   #replies = 0;
+  #hints = 0;
   /** Rejects what is not answered. */
   #waiting = new Set();
   onHint = () => {};
@@ -596,17 +600,27 @@ class Link {
     });
   }
 
+  /** Hints have a slower way of their own, as at engines where they use another connection. */
   push(hint) {
-    this.#deliver(() => this.onHint(hint));
+    const { world } = this.#network;
+    const { delay, isLost, isTwice } = this.#network.fate('reply');
+    if (isLost) return;
+    this.#hints = Math.max(this.#hints, world.now + SLOWER * delay);
+    for (let times = isTwice ? 2 : 1; times > 0; times--)
+      this.#arriveAt(this.#hints, () => this.onHint(hint));
   }
 
   /** From the server to the process. */
   #deliver(arrive) {
-    const { machine, world } = this.#network;
     const { delay, isLost } = this.#network.fate('reply');
     if (isLost) return;
-    this.#replies = Math.max(this.#replies, world.now + delay);
-    world.after(this.#replies - world.now, () => {
+    this.#replies = Math.max(this.#replies, this.#network.world.now + delay);
+    this.#arriveAt(this.#replies, arrive);
+  }
+
+  #arriveAt(time, arrive) {
+    const { machine, world } = this.#network;
+    world.after(time - world.now, () => {
       machine.run(() => {
         if (this.#isOpen) arrive();
       });

@@ -38,7 +38,7 @@ const weighted = (weight, ...whats) => ({ weight, arbitrary: fc.constantFrom(...
 const anything = action(
   [
     weighted(10, 'request', 'request', 'limited', 'ifAvailable', 'once', 'pass'),
-    weighted(5, 'abort', 'steal', 'all', 'all', 'refused', 'few'),
+    weighted(5, 'abort', 'steal', 'overtake', 'all', 'all', 'refused', 'few'),
     weighted(5, 'publish', 'publish', 'read'),
     weighted(
       ...[5, 'cut', 'drop', 'away', 'unwelcome', 'delay', 'narrow', 'twice', 'heal', 'stop'],
@@ -60,7 +60,7 @@ const anything = action(
 
 /** Groups that conflict with one another and with thefts, while hints are lost. */
 const meeting = action(
-  ['all', 'all', 'all', 'steal', 'steal', 'request', 'pass', 'drop', 'cut', 'heal'],
+  ['all', 'all', 'all', 'steal', 'overtake', 'request', 'pass', 'drop', 'cut', 'heal'],
   { clients: 3, names: ['a', 'b'] },
 );
 

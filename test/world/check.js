@@ -170,6 +170,12 @@ function tokens(requests) {
     if (last && last.token >= request.token)
       faults.push(`${request.name}: ${describe(request)} comes after ${describe(last)}`);
   }
+  for (const thief of requests.filter(({ kind }) => kind === 'steal')) {
+    const isLate = ({ client, granted, token }) =>
+      client === thief.client && granted > thief.granted && token < thief.token;
+    for (const late of requests.filter(isLate))
+      faults.push(`${late.name}: ${describe(late)} is granted after ${describe(thief)} stole it`);
+  }
   const seen = new Set();
   for (const { token, mode, name } of requests) {
     if (mode === 'exclusive' && seen.has(token)) {

@@ -84,7 +84,8 @@ class Trial {
         isOver = true;
       };
       const over = new Promise((resolve) => {
-        this.world.after(duration, () => client.machine.run(resolve));
+        one.finish = () => client.machine.run(resolve);
+        this.world.after(duration, one.finish);
       });
       await Promise.race([over, lost.then(end)]);
       if (!isOver && lock.held) {
@@ -92,6 +93,15 @@ class Trial {
       }
       this.open.delete(one);
     };
+  }
+
+  /** A client waits for a name, and steals it just when its holders have released it. */
+  overtake(i, name, ms, duration) {
+    this.request(i, name, {}, duration);
+    this.world.after(20, () => {
+      for (const { lock, finish } of this.open) if (lock.name === name) finish();
+      this.world.after(ms % 4, () => this.request(i, name, { steal: true }, duration));
+    });
   }
 
   /** What a process sees of its locks before anything else runs in it. */
@@ -318,6 +328,7 @@ class Trial {
     else if (what === 'pass') this.request(i, name, { pass: true, priority }, hold);
     else if (what === 'once') this.request(i, name, { keep: 1 + ms, priority }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
+    else if (what === 'overtake') this.overtake(i, name, ms, hold);
     else if (what === 'few') this.request(i, name, { ...options, maxPending: ms % 3 }, hold);
     else if (what === 'abort') this.#abortLater(i, name, options, ms, hold);
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
