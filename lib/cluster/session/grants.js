@@ -204,8 +204,8 @@ class Grants {
   }
 
   /**
-   * The listener must receive these losses before the grant. A waiting request may have been granted
-   * and stolen, too: its grant may still be reported, by a hint or by a renewal that is under way.
+   * The listener must receive these losses before the grant. A waiting request may also have been
+   * granted and stolen: a hint, or a renewal that is under way, may still report that grant.
    * @param {TrackedRequest} thief
    */
   #loseOwnLocks(thief) {
