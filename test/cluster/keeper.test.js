@@ -123,8 +123,12 @@ async function surviveBlock(buckets, read) {
 
 describe('a keeper extends the lease of a blocked event loop', () => {
   test('at Redis, with clients of each kind, and with one that a file makes', async () => {
-    const made = `module.exports = () =>
-      new (require('ioredis'))({ port: ${server.port}, lazyConnect: true });`;
+    // It makes no client at first, and is asked again.
+    const made = `let times = 0;
+      module.exports = () => {
+        if (times++ === 0) throw new Error('not yet');
+        return new (require('ioredis'))({ port: ${server.port}, lazyConnect: true });
+      };`;
     const all = Object.values(clients).map((make) => ({ client: make(server.port), keeper: true }));
     all.push({
       // Its options cannot be sent to another thread.
