@@ -51,6 +51,24 @@ describe('reentrant: true', () => {
     await thief.settled;
   });
 
+  it('a release that waits for the inner lock ends when both are stolen', async (t) => {
+    const name = freshName();
+    const remote = await RemoteAgent.start(t);
+    let released;
+    const outer = locks.requestAll([name], R, async ([handle]) => {
+      const inner = locks.request(name, R, ({ signal }) => once(signal, 'abort'));
+      released = handle.release();
+      await inner;
+    });
+    const lost = assert.rejects(outer, LockStolenError);
+    await turn();
+    const thief = await remote.hold(name, { steal: true });
+    await lost;
+    assert.equal(await released, undefined);
+    thief.release();
+    await thief.settled;
+  });
+
   it('the same name is another lock in another bucket, and the same in its bucket', async () => {
     const name = freshName();
     const other = openBucket(`other ${name}`);
