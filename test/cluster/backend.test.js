@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** What managers make of a session; what is the same in every scope is in the conformance suite. */
+/** Tests what managers make of a session; the conformance suite tests what every scope shares. */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => cluster.close());
 
-/** Goes on until a promise settles, though time limits of requests go by the clock of Node.js. */
+/** Runs the world until a promise settles; time limits of requests use the clock of Node.js. */
 async function settle(promise) {
   const known = settling(promise);
   while (!known.isSettled) {
@@ -51,7 +51,7 @@ test('a warning, an error and details say for how long the server grants nothing
   assert.deepEqual(toDetails([], 0.4), { held: [], pending: [], grantsIn: 1 });
 });
 
-/** What can be wrong with a server, so that a request waits. */
+/** Troubles with a server, each of which makes a request wait. */
 const outages = {
   'was never reached': { isNew: true, begin: ({ network }) => network.cut() },
   'is gone': { begin: ({ network }) => network.cut(), state: 'suspect' },
@@ -91,7 +91,7 @@ for (const [what, { isNew = false, begin, state, cause = 'CUT' }] of Object.entr
     }
     const warned = once(process, 'warning');
     const waiting = cluster.request(client, 'a', { warnAfter: 1 });
-    // Neither a warning nor this world does.
+    // Neither a warning nor this world keeps the process alive.
     const keepsAlive = setInterval(() => {}, 60_000);
     t.after(() => clearInterval(keepsAlive));
     assert.match((await warned)[0].message, /^Still waiting .*\(holder unknown: .*\)\.$/);
@@ -103,7 +103,7 @@ for (const [what, { isNew = false, begin, state, cause = 'CUT' }] of Object.entr
 test('a time limit shorter than a round trip to a server that is well has no cause', async () => {
   const [client, holder] = [cluster.start(), await cluster.client()];
   for (const [how, wait] of Object.entries(waits)) {
-    // The clock of this world stands still: nothing is answered.
+    // The clock of this world stands still, so no call is answered.
     const error = await wait(client.locks, { timeout: 1 }).catch((reason) => reason);
     assert.deepEqual([error.name, error.cause], ['TimeoutError', undefined], how);
     assert.match(error.message, /^Timed out after .* waiting for lock "a" \(holder unknown\)\.$/);
@@ -116,7 +116,7 @@ describe('a theft', () => {
     const client = await cluster.client();
     client.adapter.step = () => new Promise(() => {});
     const theft = client.locks.request('a', { steal: true, maxTotal: 20 }, () => {});
-    // Its step is sent.
+    // By then, the step of the theft is sent.
     await cluster.world.advance(10);
     await assert.rejects(theft, {
       name: 'TimeoutError',
@@ -205,7 +205,7 @@ test('details have the name of the thread as Node.js reports it', async () => {
   const ended = once(worker, 'exit');
   const [{ told, known }] = await once(worker, 'message');
   await ended;
-  // Node.js 20 does not tell names; the others replace what is no character, and nothing else.
+  // Node.js 20 reports no names; later versions replace only what is no character.
   assert.ok(known === '' || known === name.replace('\ud800', '\ufffd'), JSON.stringify(known));
   assert.equal(told, known);
 });

@@ -159,7 +159,7 @@ test('an option that the engine does not support is refused', async () => {
 });
 
 describe('a process', () => {
-  /** What a program in a process of its own prints. */
+  /** Runs a program in a process of its own, and returns its output. */
   async function run(program) {
     const here = JSON.stringify(path.join(__dirname, 'here.js'));
     const whole = `

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The clocks of this process, which sessions go by. */
+/** Tests the clocks of this process, which sessions use. */
 
 const assert = require('node:assert/strict');
 const { execFileSync, spawnSync } = require('node:child_process');
@@ -9,11 +9,11 @@ const { test } = require('node:test');
 
 const root = path.join(__dirname, '..', '..');
 
-/** A machine that slept for a long time since it was started, as the process sees it. */
+/** With these options, `unshare` shows a process a machine that slept for long since its start. */
 const SLEPT = ['--map-root-user', '--time', '--boottime', '1000000'];
 const canSleep = spawnSync('unshare', [...SLEPT, 'true']).status === 0;
 
-/** What an expression of `clock` is in a process of its own. */
+/** Evaluates an expression of `clock` in a process of its own. */
 function evaluate(expression, { command = [], env = {} } = {}) {
   const program = `
     const { systemClock: clock } = require('./lib/cluster/session/clock.js');

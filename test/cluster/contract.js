@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The contract of adapters (lib/cluster/adapter.js) as tests, which each engine runs at a real
- * server, and the parts that these tests are made of.
+ * Tests the contract of adapters (lib/cluster/adapter.js), which each engine runs at a real server,
+ * and exports the parts that these tests are made of.
  */
 
 const assert = require('node:assert/strict');
@@ -17,7 +17,7 @@ const LONG = 600_000;
 /** More epochs than any engine remembers. */
 const MOST_EPOCHS = 100;
 
-/** What a session tells the server of its client. */
+/** The details of a client that a session sends to the server. */
 const WHO = {
   host: 'm\u00fcller',
   pid: 1,
@@ -31,7 +31,7 @@ const fresh = (what = 'name') => `${what} ${++last}`;
 /** @type {Set<any>} */
 const adapters = new Set();
 
-/** An open session of an adapter, and the events that it received. */
+/** Opens a session of an adapter, and collects its events. */
 async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   adapters.add(adapter);
   const told = [];
@@ -55,7 +55,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   const seen = { ...before, life };
   const renew = () => adapter.renew(seen);
   let steps = 0;
-  /** Makes the next step, or one again. */
+  /** Sends the next step, or one with an earlier number again. */
   const step = (ops, number = ++steps, before = 0) => adapter.step(ops, number, before);
   const again = (ops) => step(ops, steps);
   const answers = async (...ops) => (await step(ops)).map(plain);
@@ -72,7 +72,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   return { adapter, clientId, grantsIn, seen, session, told, ...calls };
 }
 
-/** A name that `a` holds and `b` waits for. `handOver` ends the lock, and `b` is granted it. */
+/** Makes a name that `a` holds and `b` waits for; `handOver` ends the lock, so that `b` gets it. */
 async function contend(a, b, name = fresh()) {
   const [held, waiting] = [request(name), request(name)];
   await a.answers(held);
@@ -112,57 +112,59 @@ const classOf =
   ({ adapter }) =>
   (error) =>
     adapter.classify(error);
-/** That a call is refused because the session is dead. */
+/** Asserts that a call is refused because its session is dead. */
 const isDead = ({ adapter }, promise) =>
   assert.rejects(promise, (error) => adapter.classify(error) === 'dead');
 const rejectsWith = (promise, code) => assert.rejects(promise, { code });
 
 /**
  * @typedef {object} Engine
- * @property {(options?: any, ttl?: number) => Promise<any>} client a `clientOf` an adapter; options
- *   are of the engine, but for `bucket`
- * @property {any} alone options of a client that meets no other's sessions
- * @property {(session: string, options?: any) => Promise<unknown>} expire makes a lease run out, as
- *   time would
- * @property {(session: string) => Promise<number>} left how much the server has of a session
+ * @property {(options?: any, ttl?: number) => Promise<any>} client opens a session (`clientOf`);
+ *   the options are those of the engine, and `bucket`
+ * @property {any} alone options of a client that meets the sessions of no other client
+ * @property {(session: string, options?: any) => Promise<unknown>} expire ends a lease, as time
+ *   would
+ * @property {(session: string) => Promise<number>} left counts what the server has of a session
  * @property {(options?: any) => any} [keeper] an adapter of a keeper, which opens no session
  * @property {(client: any, op: any) => Promise<unknown>} [remove] deletes a request of a client, as
- *   somebody would by hand
- * @property {() => number} [port] of the server; this and the next for `contractOfClients` only
+ *   an administrator might
+ * @property {() => number} [port] of the server; this and the next two are for `contractOfClients`
  * @property {(port: number) => any} [through] options of a client that connects to a port
- * @property {Record<string, Buffer>} [lastWords] what the server may say before it ends a connection
+ * @property {Record<string, Buffer>} [lastWords] messages of the server before it ends a connection
  * @property {number} [stride] bytes between one cut and the next, where calls have many
- * @property {number} [window] how many steps it takes at once; one, if it does not say
- * @property {boolean} [epochsEndSessions] a new epoch does
- * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
- * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
- * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
- * @property {boolean} [losesNoHint] who is cut off hears all later, without a renewal
+ * @property {number} [window] how many steps it takes at once; one by default
+ * @property {boolean} [epochsEndSessions] whether a new epoch ends all sessions
+ * @property {boolean} [keepsNoLimit] a limit ends with the last shared request, not with the queue
+ * @property {number} [shortestKeep] milliseconds of a mark that outlasts its own step
+ * @property {boolean} [neverForgets] no answer is lost with the server, so there are no quarantines
+ * @property {boolean} [losesNoHint] a session that was cut off gets all hints later, without a
+ *   renewal
  * @property {(options?: any) => Promise<unknown>} [endQuarantine] of a bucket, as time would
- * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; only for
- *   stories
- * @property {() => Promise<unknown>} [replace] another server has the data; only for stories
+ * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; this
+ *   and all others but `tellsOfDead` are for stories
+ * @property {() => Promise<unknown>} [replace] replaces the server by another one with the data
  * @property {() => Promise<unknown>} [spoil] deletes what the server makes again by itself
- * @property {() => Promise<unknown>} [verify] rejects if what the server has of a bucket does not fit
- *   together; only for stories
- * @property {(life: string) => string} [livesOf] a life of all shards; for stories, as are the next three
+ * @property {() => Promise<unknown>} [verify] rejects if the stored parts of a bucket do not fit
+ *   together
+ * @property {(life: string) => string} [livesOf] repeats an epoch for each shard
  * @property {boolean} [countsApart] tokens of several names have no order
  * @property {boolean} [hasNoGroups]
- * @property {boolean} [meets] clients have `meets`: what is done while their next step is under way
- * @property {() => Promise<unknown>} [forget] has the server forget what there was before
- * @property {boolean} [tellsNoStep] which was done last
- * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
+ * @property {boolean} [meets] clients have `meets`, which acts while their next step is under way
+ * @property {() => Promise<unknown>} [forget] makes the server forget its history
+ * @property {boolean} [tellsNoStep] renewals do not say which step was executed last
+ * @property {boolean} [tellsOfDead] the server pushes the end of a lease, and no renewal foresees
+ *   it
  */
 
-/** Options of clients that meet no other's sessions, either. @param {Pick<Engine, 'alone'>} engine */
+/** @param {Pick<Engine, 'alone'>} engine @returns options of clients that meet no others, either */
 function aloneIn({ alone }, what) {
   const [[name, value]] = Object.entries(alone);
   return { ...alone, [name]: `${value}_${what}` };
 }
 
 /**
- * What every kind of client has to do, however it opens, hears, and loses its connection: each has
- * these tests. To be called in a `describe`.
+ * Tests everything that depends on the kind of client: how it opens, gets events, and loses its
+ * connection. Each kind runs these tests, in a `describe`.
  * @param {Engine} engine
  */
 function contractOfClients(engine) {
@@ -222,7 +224,7 @@ function contractOfClients(engine) {
     assert.ok(first.token < second.token, `${first.token} ${second.token}`);
   });
 
-  test('a session hears its grants over a new connection', async () => {
+  test('a session receives its grants over a new connection', async () => {
     const [a, b] = [await client(), await client()];
     const { handOver } = await contend(a, b);
     const { waiting } = await contend(a, b);
@@ -290,8 +292,8 @@ function contractOfClients(engine) {
 }
 
 /**
- * What an engine has to do, whatever the client: one kind of client has these tests. To be called in
- * a `describe`. What random stories notice (stories.js) is there.
+ * Tests everything that does not depend on the kind of client, unless random stories (stories.js)
+ * do. One kind of client runs these tests, in a `describe`.
  * @param {Engine} engine
  */
 function contract(engine) {
@@ -303,7 +305,7 @@ function contract(engine) {
     ['held, after it waited', (own, first) => [first, own], true],
     ['waiting', (own, first) => [first, own], false],
   ])
-    test(`a request that somebody deletes is in no renewal any more: ${how}`, {
+    test(`a request that was deleted by hand is in no renewal any more: ${how}`, {
       skip: !engine.remove,
     }, async () => {
       const [a, b] = [await client(), await client()];
@@ -321,12 +323,12 @@ function contract(engine) {
     });
 
   for (const isFirst of [true, false])
-    test(`a request ${isFirst ? 'before' : 'behind'} a renewal under way is notified of its grant`, async () => {
+    test(`a request ${isFirst ? 'before' : 'behind'} a renewal learns of its grant`, async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();
       const [first, own] = [request(name), request(name)];
       await b.answers(first);
-      // Then it listens, and has nothing.
+      // From here on, the session listens, and has no requests.
       await a.hello();
       await a.renew();
       const calls = [() => a.answers(own), () => a.renew()];
@@ -431,7 +433,7 @@ function contract(engine) {
     const [a, other] = [await client(engine.alone), await client(elsewhere)];
     const [{ token }] = await a.step([request(fresh())]);
     const { life, grantsIn } = await other.renew();
-    // As another thread gets it.
+    // Another thread receives such a copy.
     const ticket = structuredClone(a.adapter.keeperTicket());
     for (const options of [elsewhere, aloneIn(engine, 'nowhere')]) {
       const keeper = engine.keeper(options);
@@ -467,7 +469,7 @@ function contract(engine) {
     const lengthAfter = async (life, options) =>
       (await client(options, TTL, { life, token: 0n })).grantsIn;
 
-    test('a quarantine lasts for the longest lease that was there, and for none that was closed', async () => {
+    test('a quarantine lasts for the longest lease, unless its session was closed', async () => {
       const options = aloneIn(engine, 'long');
       const closed = await client(options, LONG);
       await engine.endQuarantine(options);
@@ -502,7 +504,7 @@ function contract(engine) {
   });
 }
 
-/** Engines that take several steps at a time. @param {Engine} engine */
+/** Tests engines that take several steps at once. @param {Engine} engine @param {Engine} engine */
 function stepsUnderWay(engine) {
   const { client } = engine;
 
@@ -532,11 +534,11 @@ function stepsUnderWay(engine) {
 }
 
 /**
- * The connection ends while a session opens, wherever it can: only its adapter is told.
+ * Ends the connection at every point while a session opens; only its own adapter may notice.
  * @param {Pick<Engine, 'client' | 'port' | 'through' | 'lastWords' | 'stride'>} engine
  */
 function endsWhileOpening({ client, port, through, lastWords, stride = 23 }) {
-  /** Opens sessions, each with the next of these harms, until one is closed before it comes. */
+  /** Opens sessions, each with the next of these harms, until one closes before its harm comes. */
   const openWith = async (harm, by) => {
     const proxy = await FaultyProxy.open(port());
     const options = through(proxy.port);
@@ -553,18 +555,18 @@ function endsWhileOpening({ client, port, through, lastWords, stride = 23 }) {
     await proxy.close();
   };
 
-  test('a connection that ends while a session opens harms nobody else: after any bytes', () =>
+  test('a connection that ends while a session opens harms no other: after any bytes', () =>
     openWith(
       (proxy, bytes) => proxy.cutAfter(bytes, 'down', bytes % 2 === 0),
       Number(process.env.CLUSTER_STRIDE ?? 4 * stride - 1),
     ));
 
   for (const [what, words] of Object.entries({ nothing: Buffer.alloc(0), ...lastWords }))
-    test(`a connection that ends while a session opens harms nobody else: it says ${what}`, () =>
+    test(`a connection that ends while a session opens harms no other: it says ${what}`, () =>
       openWith((proxy, chunks) => proxy.endWith(words, chunks), 1));
 }
 
-/** Ends the sessions of a test; to be called in a `describe`. */
+/** Disposes the adapters of a test, in a `describe`. */
 function disposeAfterEach() {
   afterEach(async () => {
     for (const adapter of adapters) await adapter.dispose();

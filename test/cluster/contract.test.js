@@ -1,6 +1,6 @@
 'use strict';
 
-/** The contract of adapters, in memory: the reference engine of the stories keeps it, too. */
+/** Runs the contract of adapters in memory: the reference engine of the stories keeps it, too. */
 
 const { describe } = require('node:test');
 const { TTL, clientOf, contract, disposeAfterEach } = require('./contract.js');
@@ -27,7 +27,7 @@ describe('in memory', () => {
       return rows.filter((row) => row.session === session).length + Number(sessions.has(session));
     },
     window: WINDOW,
-    // Its quarantines end by a clock that no test has here: stories begin and end them.
+    // No test here moves the clock of its quarantines: stories begin and end them.
     neverForgets: true,
   });
 });

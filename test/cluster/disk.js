@@ -1,6 +1,6 @@
 'use strict';
 
-/** A disk that forgets what a server has written and not synced when the power is lost: disk.c. */
+/** A disk (disk.c) that forgets all writes which were not synced before a power loss. */
 
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
@@ -8,10 +8,10 @@ const path = require('node:path');
 const { programs } = require('../helpers/programs.js');
 
 const FLAGS = '-std=c11 -O1 -Wall -Wextra -Wconversion -Werror -fPIC -shared -o'.split(' ');
-/** What stands before the bytes in a log: their offset, their length, the size of the file. */
+/** Before its bytes, a change has their offset, their length, and the file's size. */
 const HEADER = 24;
 
-/** @param {Buffer} log @returns the changes in it, the last one first; one is whole or did not happen */
+/** @param {Buffer} log @returns its changes, the last one first; a partial one did not happen */
 function changesIn(log) {
   const changes = [];
   for (let at = 0; at + HEADER <= log.length; ) {
@@ -24,7 +24,7 @@ function changesIn(log) {
 
 class Disk {
   #undo;
-  /** How many changes the last loss of power undid. */
+  /** How many changes the last power loss undid. */
   forgotten = 0;
 
   /**
@@ -35,7 +35,7 @@ class Disk {
     const library = path.join(undo, 'disk.so');
     execFileSync(programs.gcc, [...FLAGS, library, path.join(__dirname, 'disk.c')]);
     this.#undo = undo;
-    /** The environment of a program whose disk it is. */
+    /** The environment of a program that uses this disk. */
     this.environment = { LD_PRELOAD: library, WEB_LOCKS_UNDO: undo, WEB_LOCKS_DISK: start };
   }
 

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** The adapter of etcd against the contract, and what it alone has to do, at real servers. */
+/** Tests the adapter of etcd against the contract, and its own duties, at real servers. */
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
@@ -24,7 +24,7 @@ const { tellStories } = require('./stories.js');
 
 /** @type {Awaited<ReturnType<typeof startEtcd>>} */
 let server;
-/** The server of stories in which etcd forgets: others would find that they were forgotten. */
+/** Stories make this server forget revisions, which other tests may need. */
 let forgetful;
 
 const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
@@ -46,16 +46,16 @@ const put = (key, value, lease = 0, its = server) =>
 const deleteKey = (key) => server.call('kv/deleterange', { key: base64(key) });
 const stepsKeyOf = ({ session }) => `web-locks/1-steps/bucket/${leaseKey(session)}`;
 
-/** Has etcd forget all revisions but the last. */
+/** Makes etcd forget all revisions but the last. */
 async function compact(its = server) {
   const { header } = await put('other', '', 0, its);
   await its.call('kv/compaction', { revision: header.revision, physical: true });
 }
 
-/** What makes a lease run out, as time would. */
+/** Ends a lease, as time would. */
 const expire = (session, its = server) => its.call('lease/revoke', { ID: session });
 
-/** How many keys there are of a session. */
+/** Counts the keys of a session. */
 const left = async (session) =>
   (await server.call('lease/timetolive', { ID: session, keys: true })).keys?.length ?? 0;
 
@@ -65,7 +65,7 @@ async function endQuarantine({ bucket = 'bucket' } = {}, its = server) {
   if (quarantine) await its.call('lease/revoke', { ID: quarantine.lease });
 }
 
-/** Deletes the key of the only request of a session of a name. */
+/** Deletes the key of the only request that a session has for a name. */
 async function remove({ session }, { name }) {
   const prefix = `web-locks/1/bucket/n/${keyPart(name)}/`;
   const { keys } = await server.call('lease/timetolive', { ID: session, keys: true });
@@ -90,7 +90,6 @@ async function verify(bucket, its) {
   assert.deepEqual(limits.map(own).sort(), shared.map(own).sort());
 }
 
-/** A call of the gateway. */
 class Call {
   constructor(url, options) {
     Object.assign(this, { url, options });
@@ -99,14 +98,14 @@ class Call {
     this.success = this.body.success ?? [];
   }
 
-  /** Whether it is a transaction of a step, other than one of ends that may be repeated. */
+  /** Whether this is a transaction of a step, unless that has only ends, which may be repeated. */
   get isStep() {
     const isOfSession = JSON.stringify(this.body.compare)?.includes('"version"');
     const writes = JSON.stringify(this.success);
     return isOfSession === true && writes.includes(`"key":"${base64('web-locks/1-steps/')}`);
   }
 
-  /** Whether it only deletes requests. */
+  /** Whether this only deletes requests. */
   get isDeletion() {
     return this.success.length > 0 && this.success.every((one) => one.request_delete_range);
   }
@@ -115,17 +114,17 @@ class Call {
     return this.success.length > 0 && this.success.every((one) => one.request_range);
   }
 
-  /** The first key of a watch. */
+  /** @returns the first key of a watch; '' for other calls */
   get watched() {
     return this.path === 'watch' ? textOf(this.body.create_request.key) : '';
   }
 
-  /** Whether it is the watch of the ends of sessions. */
+  /** Whether this is the watch of the ends of sessions. */
   get isEndsWatch() {
     return this.watched.startsWith('web-locks/1/bucket/s/');
   }
 
-  /** Whether it is the watch of the news for a session. */
+  /** Whether this is the watch of a session's events. */
   get isNewsWatch() {
     return this.watched.startsWith('web-locks/1/bucket/m/');
   }
@@ -134,14 +133,14 @@ class Call {
     return fetch(this.url, { ...this.options, ...more });
   }
 
-  /** The text of the answer, which comes even if the connection is replaced meanwhile. */
+  /** Reads the text of the answer, even if the connection is replaced meanwhile. */
   async answer() {
     const response = await this.send({ signal: undefined });
     return response.text();
   }
 }
 
-/** A `fetch` that `handle` does the calls of. */
+/** Makes a `fetch` whose calls `handle` answers. */
 const fetchBy = (handle) => async (url, options) => handle(new Call(url, options));
 
 const lost = () => {
@@ -150,7 +149,7 @@ const lost = () => {
 
 const keysIn = (text) => [...text.matchAll(/"key":"([^"]*)"/g)].map(([, key]) => textOf(key));
 
-/** The answer to a watch, without the parts to which `look` says no; it may take its time. */
+/** Passes the answer to a watch on, without the parts that `look` rejects, maybe after a while. */
 function streamOf(response, look) {
   async function* body() {
     for await (const chunk of response.body) {
@@ -160,7 +159,7 @@ function streamOf(response, look) {
   return { status: response.status, text: () => response.text(), body: body() };
 }
 
-/** A `fetch` that knows which watches there are, and the keys of their events. */
+/** Makes a `fetch` that records the open watches, and the keys of their events. */
 function fetchListening() {
   const open = new Set();
   const heard = [];
@@ -173,7 +172,7 @@ function fetchListening() {
   return { listening, open, heard };
 }
 
-/** A `fetch` that counts its transactions: steps, and others. */
+/** Makes a `fetch` that counts its transactions: steps, and others. */
 function fetchCounting() {
   const counts = { steps: 0, others: 0 };
   const counting = fetchBy((call) => {
@@ -186,7 +185,7 @@ function fetchCounting() {
 /** The last changes of each session of a story. */
 const copies = new Map();
 
-/** Deletes the keys that steps write, by which late copies of them would be refused, too. */
+/** Deletes the keys that steps write. Late copies are dropped, as only those keys refuse them. */
 async function deleteStepsKeys(bucket, its) {
   copies.clear();
   const prefix = `web-locks/1-steps/${keyPart(bucket)}`;
@@ -195,9 +194,9 @@ async function deleteStepsKeys(bucket, its) {
 }
 
 /**
- * A client whose next step may meet something else: before its first or second attempt, or before
- * its answer comes, which may get lost, or before the next read. One of its calls may get lost.
- * Each of its last two changes arrives again and again, and each of its watches begins and tells
+ * Makes a client whose next step may meet something else: before its first or second attempt,
+ * before its answer, which may get lost, or before the next read. One of its calls may get lost.
+ * Each of its last two changes arrives again and again, and each of its watches begins and reports
  * late by another time.
  */
 async function clientOfStories(bucket, { endpoints }, ttl) {
@@ -230,7 +229,7 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
     if (!isSecond && (isBefore || !(meet || isLost))) return call.send();
     const text = await call.answer();
     if (!JSON.parse(text).succeeded) {
-      // It was an attempt of which a condition did not hold, so nothing was done.
+      // A condition of this attempt did not hold, so it changed nothing.
       next = { ...what, isSecond: false };
       return new Response(text);
     }
@@ -239,7 +238,7 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
     return isLost ? lost() : new Response(text);
   });
   const made = await client({ bucket, endpoints, fetch: faulty }, ttl);
-  /** Returns how often it has tried to do a step since the last call. */
+  /** Returns how many attempts at steps the client has made since the last call. */
   const meets = (what = {}) => {
     const count = attempts;
     [next, attempts] = [what, 0];
@@ -248,7 +247,7 @@ async function clientOfStories(bucket, { endpoints }, ttl) {
   return { ...made, meets };
 }
 
-/** Waits until some calls of another session were answered; the renewal is not. */
+/** Asserts that a renewal is not answered while several calls of another session are. */
 async function isUnanswered(renewal, { adapter }) {
   let isRenewed = false;
   const see = () => {
@@ -263,7 +262,7 @@ const codesOf = (answers) => valuesOf(answers, 'code');
 const DEAD = 'ERR_WEB_LOCKS_SESSION_DEAD';
 
 describe('etcd', { skip: lacks.etcd }, () => {
-  // Answers of an open session do not keep a process alive, this does.
+  // Answers of an open session do not keep a process alive, but this does.
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
@@ -299,7 +298,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     keepsNoLimit: true,
     losesNoHint: true,
     tellsNoStep: true,
-    // Its lease is granted before the step.
+    // The lease of a mark begins before the step.
     shortestKeep: 60_000,
     tellsOfDead: true,
   };
@@ -465,7 +464,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         await a.answers(other);
         await b.answers(steal);
         assert.equal((await a.next()).stolen, robbed.ref);
-        // A request passes before its step is answered. (Its first attempt finds the name in use.)
+        // A request passes before its step is answered; its first attempt finds the name in use.
         attempts = 2;
         meet = async () => {
           await b.answers(end(steal));
@@ -482,7 +481,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         await a.answers(end(other));
       }
       const own = [...keys].filter((key) => key.includes(`/${leaseKey(a.session)}-`));
-      // Three names, and as many requests of all of them.
+      // The session used three names, and at most three requests at a time.
       assert.ok(own.length <= 9, own.join());
     });
   });
@@ -558,7 +557,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const a = await client();
       const [b, c] = [await client({ fetch: meeting }), await client({ guards: 0 })];
       const { name } = await contend(a, b);
-      // By then it has looked at what there was when its watch began.
+      // By then, it has read the queue as it was when its watch began.
       await b.renew();
       const ahead = request(name, { priority: 1 });
       meet = () => c.answers(ahead);
@@ -566,7 +565,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal((await c.next()).granted, ahead.ref);
     });
 
-    test('of many names are a few streams, and are ended when the session waits no more', async () => {
+    test('of many names are a few streams, which end when the session waits no more', async () => {
       const { listening, open } = fetchListening();
       const [a, b] = [await client(), await client({ fetch: listening })];
       let all = [];
@@ -598,7 +597,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal((await b.next()).granted, waiting.ref);
     });
 
-    test('a session renews only when it connects again if the watch of its news is silent', async () => {
+    test('a session whose event watch is silent renews only when it connects again', async () => {
       let isHarmed = false;
       const harmed = fetchBy(async (call) =>
         call.isNewsWatch ? streamOf(await call.send(), () => !isHarmed) : call.send(),
@@ -647,7 +646,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         const response = await call.send();
         if (!since || !call.isRead) return response;
         const answer = await response.json();
-        // Reads that are in the order of the writes say what to do otherwise, too.
+        // A read in the order of the writes has a failure branch, too.
         if (call.body.failure?.length) isReadAgain.resolve();
         else {
           answer.header.revision = since;
@@ -659,7 +658,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const job = request(fresh());
       await a.answers(job);
       await a.answers(done(job));
-      // It knows of nothing newer before that: that is of another member, maybe.
+      // The session has seen nothing newer than that answer, which may come from another member.
       const { name, waiting, handOver } = await contend(a, b);
       since = '1';
       assert.equal(await b.adapter.marked(job.name), true);
@@ -669,10 +668,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await b.hello();
       assert.equal((await b.renew()).mine.get(waiting.ref), 0n);
       await handOver();
-      // The past does not know the session, which is looked for where a step is refused.
+      // The answer of the past lacks the session, which the refusal of a step reads.
       await deleteKey(stepsKeyOf(b));
       assert.deepEqual(await b.answers(request(fresh())), ['granted']);
-      // Only a watch has told of the end of this session.
+      // Only a watch has reported the end of this session.
       const last = await contend(a, b);
       since = (await put('other', '')).header.revision;
       await expire(a.session);
@@ -688,7 +687,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         return call.send();
       });
       const a = await client({ bucket: 'thousands', fetch: counting });
-      // A query reads them in more than one page.
+      // A query reads them in several pages.
       const held = Array.from({ length: 5_100 }, () => request(fresh()));
       for (let i = 0; i < held.length; i += 100) await a.answers(...held.slice(i, i + 100));
       assert.equal(new Set(valuesOf(await a.adapter.query(), 'ref')).size, held.length);
@@ -741,7 +740,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         });
       });
 
-    test('a session is dead if somebody deletes the epoch', async () => {
+    test('a session is dead if its epoch is deleted', async () => {
       const bucket = 'killed';
       const a = await client({ bucket });
       await a.answers(request('name'));
@@ -759,7 +758,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       let lease;
       const watched = fetchBy((call) => {
         if (call.path === 'lease/keepalive') kept.push(String(call.body.ID));
-        // The end of the sessions of the epoch before.
+        // This call ends the sessions of the epoch before.
         if (call.success.some((one) => one.request_delete_range))
           lease = String(call.success.find((one) => one.request_put?.lease).request_put.lease);
         return call.send();
@@ -785,9 +784,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
       ['opens another session', ({ adapter, seen }) => clientOf(adapter, TTL, seen)],
       ['connects again', (a) => rejectsWith(a.hello(), DEAD)],
     ])
-      test(`R5: tokens exceed all that a session was told of by an etcd that is gone, when it ${how}`, async () => {
+      test(`R5: tokens exceed those of an earlier etcd when its session ${how}`, async () => {
         const bucket = fresh('gone');
-        // The step is answered by an etcd that is ahead, in which others were granted all tokens.
+        // An etcd that is ahead answers the step: it has granted all earlier tokens to others.
         const ahead = fetchBy(async (call) => {
           const response = await call.send();
           if (!call.isStep) return response;
@@ -830,7 +829,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
         await own.start();
         const b = await client({ endpoints });
         await rejectsWith(a.hello(), DEAD);
-        // The session that the restored one has tells it by what it has heard, though it held nothing.
+        // A session of the restored server reports what it has seen, though it held nothing.
         const seen = what === 'wiped' ? { life, token } : undefined;
         const next = await client({ endpoints }, TTL, seen);
         assert.ok(next.grantsIn > 0);
@@ -896,7 +895,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await assert.rejects(a.step([cyclic]), (error) => a.adapter.classify(error) === 'local');
     });
 
-    /** A call that is not answered: it is aborted. */
+    /** The call is never answered, and rejects when it is aborted. */
     const silent = ({ options: { signal } }) =>
       new Promise((_, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason));
@@ -1016,7 +1015,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     });
   });
 
-  /** A server with a user 'root', and users by their rights: a kind, of the keys that begin so. */
+  /** Starts a server with a user 'root', and users by their rights: a kind, and a key prefix. */
   async function startWithUsers(users) {
     const own = await startEtcd();
     await own.call('auth/user/add', { name: 'root', password: 's' });
@@ -1066,7 +1065,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const wrong = { ...auth, password: 'x' };
     await rejectsWith(client({ endpoints, auth: wrong }), 'ERR_WEB_LOCKS_RIGHTS');
     const tokens = new Set();
-    /** The server does not know the first token any more. */
+    /** The server no longer knows the first token. */
     const forget = fetchBy((call) => {
       const { headers } = call.options;
       const { authorization } = headers;

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Several processes with locks in etcd, and what goes wrong then: see faults.js. */
+/** Tests several processes that share locks in etcd, under the faults of faults.js. */
 
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
@@ -13,8 +13,8 @@ const { lacks, startEtcd } = require('./servers.js');
 const base64 = (text) => Buffer.from(text).toString('base64');
 
 /**
- * What is left at a server: of a bucket that was used nothing but marks. Leases of those who were
- * killed end by themselves, in up to two `ttl`s.
+ * Counts what is left at a server. A bucket that was used leaves only marks, and the leases of
+ * killed processes end by themselves, in up to two `ttl`s.
  */
 const left = (server) =>
   leftInTheEnd(async () => {
@@ -40,7 +40,7 @@ const engine = {
 const reasonsOf = (stage) =>
   stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
 
-/** A lock that one process holds, and that another one waits for. */
+/** Starts a process that holds a lock, and another one that waits for it. */
 async function contended(stage, options = {}) {
   const [holder, waiter] = await Promise.all([stage.actor(), stage.actor(options)]);
   const held = holder.request('name');
@@ -54,7 +54,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   faults(engine);
 
   describe('of three members', () => {
-    /** A process at a member, which has the others, too. */
+    /** The configuration of a process that connects to one member first, and knows the others. */
     const configOf = ({ endpoints }, first) => ({
       endpoints: [...endpoints.slice(first), ...endpoints.slice(0, first)],
     });
@@ -90,7 +90,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
 
     test('without a quorum locks are lost, and nothing is granted before that', async () => {
       const own = await startEtcd(3);
-      // The holder renews this lease in time on a slow machine, too.
+      // The lease is long enough for the holder to renew it on a slow machine, too.
       const stage = stageOf(engine, own.port, { ttl: 6 * TTL, config: configOf(own, 0) });
       const config = configOf(own, 2);
       const { holder, waiter, held, next } = await contended(stage, { config });

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** A program that ends while it holds locks of a cluster gives them back, and just ends. */
+/** Tests that a program which ends while it holds cluster locks releases them, and just ends. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -19,7 +19,7 @@ const HERE = JSON.stringify(path.join(__dirname, 'here.js'));
 const NOTHING_LEFT = 'left {"sessions":0,"rows":0}';
 
 /**
- * Runs a program that has `open`, which makes buckets of `server`, and prints what is left there.
+ * Runs a program with `open`, which opens buckets of `server`, and prints what is left there.
  * @param {string} program
  * @param {string[]} options of Node.js
  */
@@ -46,7 +46,7 @@ describe('a program that ends while it holds locks', () => {
       `const { bucket: { locks }, network } = open();
       locks.request('a', () => new Promise(() => {}));
       locks.request('b', { mode: 'shared' }, () => {
-        // Longer than it takes to know that the program goes on.
+        // This is longer than it takes to find out that the program goes on.
         network.delay = 600;
         return new Promise(() => {});
       });`,

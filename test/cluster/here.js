@@ -1,6 +1,6 @@
 'use strict';
 
-/** A bucket of a server in the memory of this thread, with the `network` to it. */
+/** Opens a bucket at a server in the memory of this thread; returns it with its `network`. */
 
 const { ClusterBucket } = require('../../lib/extensions/buckets/cluster-bucket.js');
 require('../../lib/index.js');

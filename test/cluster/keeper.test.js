@@ -3,9 +3,9 @@
 'use strict';
 
 /**
- * Keepers at real servers. What they promise while time passes is tried in the world (model.test.js,
- * rules.test.js); here leases are so long that none ends, and an event loop is blocked until the
- * server shows that the keeper has extended its lease.
+ * Tests keepers at real servers. The world tests what they promise while time passes
+ * (model.test.js, rules.test.js). Here, leases are so long that none ends, and an event loop is
+ * blocked until the server shows that the keeper has extended its lease.
  */
 
 const assert = require('node:assert/strict');
@@ -35,7 +35,7 @@ const TTL = 30_000;
 /** @type {Awaited<ReturnType<typeof startRedis>>} */
 let server;
 let folder;
-// Nothing of a bucket keeps the process alive while nobody waits for a lock.
+// A bucket keeps the process alive only while a request waits.
 const alive = setInterval(() => {}, 60_000);
 before(async () => {
   folder = fs.mkdtempSync(path.join(root, 'build', 'keeper-'));
@@ -48,14 +48,14 @@ after(async () => {
 });
 
 let count = 0;
-/** The name of a bucket that begins with no quarantine. */
+/** Introduces a bucket to the server, so that it begins without a quarantine; returns its name. */
 async function fresh() {
   const name = `bucket ${++count}`;
   await introduce(new RedisAdapter(name, { client: clients.ioredis(server.port) }));
   return name;
 }
 
-/** Makes a file of a keeper's option `module`. */
+/** Writes a file for the option `module` of a keeper. */
 function moduleOf(text) {
   const file = path.join(folder, `${++count}.js`);
   fs.writeFileSync(file, text);
@@ -66,7 +66,7 @@ async function until(isSo) {
   while (!(await isSo())) await sleep(20);
 }
 
-/** Sessions have no connections any more. */
+/** Waits until no session has a connection. */
 const untilDisconnected = () =>
   until(async () => {
     const all = await server.call('CLIENT', 'LIST');
@@ -80,8 +80,8 @@ async function sessionsOf(name) {
 
 /**
  * Blocks the event loop until all leases are extended.
- * @param {string} read the body of a function that returns, in another process, numbers that grow only
- *   by that: when the leases end, or how long they still last
+ * @param {string} read the body of a function that runs in another process and returns numbers
+ *   which only an extension raises: the ends of the leases, or how long they last
  */
 function blockUntilExtended(read) {
   const program = `
@@ -99,14 +99,14 @@ function blockUntilExtended(read) {
   execFileSync(process.execPath, ['-e', program], { cwd: root });
 }
 
-/** Reads the ends of leases of buckets at Redis. */
+/** Makes such a body for buckets at Redis. */
 const readRedis = (...names) => `
   globalThis.client ??= new (require('ioredis'))(${server.port});
   const keys = ${JSON.stringify(names.map((name) => `{wl:${name}}:s`))};
   const all = await Promise.all(keys.map((key) => client.zrange(key, 0, 0, 'WITHSCORES')));
   return all.map(([, end]) => Number(end));`;
 
-/** A lock of each bucket is held in the first line after a block. */
+/** Checks that a lock of each bucket is still held in the first line after a block. */
 async function surviveBlock(buckets, read) {
   const locks = await Promise.all(buckets.map(({ locks }) => locks.acquire('a')));
   const most = Math.max(...locks.map(({ remaining }) => remaining));
@@ -131,7 +131,7 @@ describe('a keeper extends the lease of a blocked event loop', () => {
       };`;
     const all = Object.values(clients).map((make) => ({ client: make(server.port), keeper: true }));
     all.push({
-      // Its options cannot be sent to another thread.
+      // This option cannot be sent to another thread.
       client: clients.ioredis(server.port, { natMap: () => null }),
       keeper: { module: moduleOf(made) },
     });
@@ -155,7 +155,8 @@ describe('a keeper extends the lease of a blocked event loop', () => {
       `globalThis.client ??= new (require('pg').Client)(${JSON.stringify(config)});
       if (!client.processID) await client.connect();
       const { rows } = await client.query(
-        'SELECT (SELECT max(expires) FROM one.session) AS a, (SELECT max(expires) FROM two.session) AS b');
+        'SELECT (SELECT max(expires) FROM one.session) AS a, ' +
+        '(SELECT max(expires) FROM two.session) AS b');
       return Object.values(rows[0]);`,
     );
     await Promise.all([pool.end(), sql.end()]);
@@ -176,7 +177,7 @@ describe('a keeper extends the lease of a blocked event loop', () => {
   });
 });
 
-/** What a program begins with: a bucket, and a lock of it. */
+/** Makes the beginning of a program, which opens a bucket and requests a lock. */
 const acquiring = (name, options = 'keeper: true') => `
   const { openBucket } = require('./lib/redis.js');
   const { clients } = require('./test/cluster/redis-clients.js');
@@ -208,7 +209,7 @@ test('a session that opens while the last one ends gets a thread of its own', as
   const stopped = keep().stop();
   const next = keep();
   await stopped;
-  // The thread of the first one is over.
+  // The thread of the first session has ended.
   assert.equal(workers.length, 2);
   await next.stop();
   process.off('worker', note);

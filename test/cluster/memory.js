@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * An engine in memory, for tests and as an example of an adapter (docs/ADAPTERS.md): a server with
- * a clock of its own, which can be stopped and restarted, with its data and without, and an adapter
- * that talks to it by a link that can delay, drop, repeat, stall and be cut.
+ * An engine in memory, for tests and as an example of an adapter (docs/ADAPTERS.md). Its server has
+ * a clock of its own, and can be stopped and restarted, with or without its data. Its adapter uses
+ * a link that can delay, drop, repeat, stall and be cut.
  */
 
 const {
@@ -29,68 +29,68 @@ const cut = () => fault('The connection was cut.', 'CUT');
 const blocked = () => fault('A transaction is in the way.', 'BLOCKED');
 const unwelcome = () => fault('The login is refused.', 'ERR_WEB_LOCKS_RIGHTS');
 
-/** How many steps may be under way. */
+/** So many steps may be under way. */
 const WINDOW = 3;
 
-/** How many times as long as a reply a hint is under way. */
+/** A hint takes so many times as long as a reply. */
 const SLOWER = 3;
 
-/** The label of a request that the server does not make. */
+/** The server rejects a step with a request of this label. */
 const REFUSED = 'refused';
 
-/** The label of a request that does not arrive, whatever it is sent with, and however often. */
+/** A step with a request of this label never arrives, however often it is sent. */
 const UNHEARD = 'unheard';
 
 let lives = 0;
 const newLife = () => `life ${++lives}`;
 
-/** What every server does, unless a test takes it away: see the constructor. */
+/** Every server follows these, unless a test takes one away: see the constructor. */
 const RULES = {
   ...{ quarantine: true, connections: true, records: WINDOW, orders: true, busy: true },
   ...{ listens: true, leaps: true, priorities: true, limits: true, epochs: true },
   ...{ survives: true },
 };
 
-/** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
+/** The server of the engine. Its calls are atomic, and throw `dead` or `stale`. */
 class MemoryServer {
   #rules;
   #sessions = new Map();
   #names = new Map();
-  /** Names that are marked: `{ until, session, ref }`. */
+  /** The marks by name: `{ until, session, ref }`. */
   #marks = new Map();
   #numbers = 0;
   #tokens = 0n;
   #grantsFrom = 0;
-  /** Another one after each loss of data. */
+  /** Each loss of data begins another one. */
   #life = newLife();
-  /** Its own ones, and those that clients told of. */
+  /** Its own epochs, and those that clients have reported. */
   #lives = new Set(['', this.#life]);
-  /** Names whose holder a user's transaction guards. */
+  /** The names whose holders a user's transaction guards. */
   #guarded = new Set();
-  /** What waits until nobody guards a name any more. */
+  /** The calls that wait until a guard ends. */
   #blocked = [];
   #ttl;
   #hints = [];
   /**
-   * Every grant there ever was: `{ name, ref, clientId, session, ticket, token, turn }`. `turn`: of
-   * the count of tickets, if it was granted by the server that it came to.
+   * Every grant so far: `{ name, ref, clientId, session, ticket, token, turn }`. `turn` is the
+   * ticket count at the grant, if the server that the request came to granted it.
    */
   log = [];
   isDown = false;
-  /** Another one has taken over, or it has lost what it knew. */
+  /** Whether a replica took over, or the data was lost. */
   wasReplaced = false;
-  /** How often an older server came back, which knows nothing of what this one has done. */
+  /** How often an older server came back, without the data of the one before it. */
   #returns = 0;
-  /** The only network whose calls arrive, until it has told what was seen. */
+  /** The only network whose calls arrive, until one of them reports what its client has seen. */
   only;
 
   /**
-   * @param machine that it runs on
-   * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
-   *   steps), `orders` (R1), `busy` is an answer (R4), `listens` to what clients have seen, `leaps`:
-   *   its tokens get ahead of those that nobody tells of (R5), `priorities`, `limits` are of the name
-   *   until nobody has it, and not of those who share it, `epochs`: a keeper extends no lease in an
-   *   epoch that the session has not seen; `survives`: a session outlives its epoch
+   * @param machine that the server runs on
+   * @param rules for tests that take one away. `quarantine`, `connections`; `records` (R1): of so
+   *   many steps; `orders` (R1); `busy` is an answer (R4); `listens` to what clients have seen.
+   *   `leaps`: tokens get ahead of those that no client reports (R5). `priorities`; `limits`: the
+   *   name, not its holders, keeps the limit until it is free. `epochs`: a keeper extends no lease
+   *   in an epoch that its session has not seen. `survives`: a session outlives its epoch.
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -102,12 +102,12 @@ class MemoryServer {
     return this.machine.monotonic();
   }
 
-  /** By which marks last: a clock that somebody may set. */
+  /** Marks last by this clock, which a user may set. */
   #wall() {
     return this.machine.wall?.() ?? this.#now();
   }
 
-  /** Restarts: connections are gone; without the data sessions and locks, too. */
+  /** Cuts all connections, and loses the sessions and locks unless the data is kept. */
   restart({ data = true } = {}) {
     this.#cutAll();
     if (data) return;
@@ -119,8 +119,9 @@ class MemoryServer {
   }
 
   /**
-   * Begins another life, in which nothing is granted that may be held. Others may have been granted
-   * more tokens than anybody tells of, but not one each microsecond: the time is ahead of them.
+   * Begins another epoch, with a quarantine, as its locks may still be held. Others may have been
+   * granted more tokens than any client reports, but not one each microsecond. The tokens of this
+   * epoch therefore begin at the time in microseconds.
    */
   #begin(token = 0n) {
     const time = this.#rules.leaps ? BigInt(Math.floor(this.#now() * 1_000)) : 0n;
@@ -138,7 +139,7 @@ class MemoryServer {
     this.#grantsFrom = 0;
   }
 
-  /** What a client has seen may be more than what the server knows. */
+  /** A client may have seen an epoch or a token that this server does not know. */
   #hear({ life, token }) {
     this.only = undefined;
     if (!this.#rules.listens || (this.#lives.has(life) && token <= this.#tokens)) return;
@@ -146,7 +147,7 @@ class MemoryServer {
     this.#begin(token);
   }
 
-  /** All that it knows, for `restore`. */
+  /** Copies all data, for `restore`. */
   snapshot() {
     const sessions = [...this.#sessions].map(([id, session]) => [
       id,
@@ -161,9 +162,9 @@ class MemoryServer {
   }
 
   /**
-   * The server that it was comes back: it knows nothing of what happened since.
-   * @param only the network of a client that does, by which it hears first, if there is one: before
-   *   that nobody can know
+   * Goes back to an older state of the server, which knows nothing of what happened since.
+   * @param only the network of a client that knows more: its calls arrive first, because no other
+   *   client can report that
    */
   restore(snapshot, only) {
     const { names, sessions, lives, tokens, life, grantsFrom } = structuredClone(snapshot);
@@ -184,7 +185,7 @@ class MemoryServer {
     for (const { link } of this.#sessions.values()) link?.cut();
   }
 
-  /** A user's transaction begins, or ends, that keeps who holds a name. */
+  /** Begins or ends a user's transaction that keeps the holders of a name. */
   guard(name, isGuarded = true) {
     if (isGuarded) {
       this.#guarded.add(name);
@@ -196,17 +197,17 @@ class MemoryServer {
     for (const deliver of blocked) this.machine.run(deliver);
   }
 
-  /** Who waits for users' transactions is called when one of them ends. */
+  /** Delivers a call when a user's transaction ends. */
   block(deliver) {
     this.#blocked.push(deliver);
   }
 
-  /** Whether an operation would end what a user's transaction keeps. */
+  /** Whether the operation would change a lock that a user's transaction keeps. */
   #isObstructed({ kind, name }) {
     return ['end', 'steal', 'publish'].includes(kind) && this.#guarded.has(name);
   }
 
-  /** A replica takes over that has not got the last grants: it has them as requests, or not. */
+  /** A replica takes over that may lack the last grants, along with their requests. */
   failOver(loseMissing) {
     this.wasReplaced = true;
     this.#cutAll();
@@ -257,7 +258,7 @@ class MemoryServer {
     const { records, orders } = this.#rules;
     const record = records && session.records.find((one) => one.number === number);
     if (record) return record.answers;
-    // It was on its way for long.
+    // The step arrived after later ones.
     if (records && number < session.number) throw stale();
     if (orders && before > 0 && before !== session.number) throw early();
     if (!this.#rules.busy && ops.some((op) => this.#isObstructed(op))) throw blocked();
@@ -280,14 +281,14 @@ class MemoryServer {
       i += count - 1;
     }
     const asked = new Set(ops.filter(isRequest).map(({ ref }) => ref));
-    // What the answers tell is not told by a hint.
+    // Hints leave out what the answers say.
     const isAnswered = ({ ref, token }) =>
       asked.has(ref) && answers.some((answer) => token && answer.token === token);
     this.#send((hint) => hint.to !== id || !isAnswered(hint));
     return answers;
   }
 
-  /** Answers if one of a group is not available; undefined if all are. */
+  /** Answers a group if one of its requests is refused; undefined if none is. */
   #refuseAll(session, ops) {
     for (const { name } of ops) this.#bury(name);
     const refusals = ops.map((op) => this.#refuse(session, op));
@@ -298,7 +299,7 @@ class MemoryServer {
   #find(id, op) {
     const { kind, name, ref } = op;
     const rows = this.#rowsOf(name);
-    // Most are new, and come after the last one; thieves do not.
+    // Most requests are new, and come after the last row; thefts do not.
     const last = rows.at(-1);
     const isLast = kind !== 'steal' && last && !isBefore(op, last);
     if (isLast && last.session === id && last.ref < ref) return undefined;
@@ -341,7 +342,7 @@ class MemoryServer {
     queue.rows = [thief, ...queue.rows.filter(({ token }) => !token)];
   }
 
-  /** Until its session tells that it knows: a hint may get lost. */
+  /** Keeps the theft until its session confirms it, as a hint may get lost. */
   #tellOfLoss({ session, ref }, thief) {
     this.#sessions.get(session)?.thefts.set(ref, thief);
     this.#hint(session, { ref, thief });
@@ -385,7 +386,6 @@ class MemoryServer {
     return this.#names.get(name)?.rows ?? [];
   }
 
-  /** The lock that a request of a session holds, if it does. */
   #heldBy(id, ref, name) {
     return this.#rowsOf(name).find((row) => row.token && row.session === id && row.ref === ref);
   }
@@ -397,7 +397,7 @@ class MemoryServer {
     return PUBLISHED;
   }
 
-  /** Whether it is marked now by who holds the lock, or was by the same operation before. */
+  /** Whether the name is marked, by the holder now or by the same operation before. */
   #mark({ id }, ref, name, markFor) {
     if (this.#heldBy(id, ref, name))
       this.#marks.set(name, { until: this.#wall() + markFor, session: id, ref });
@@ -418,12 +418,12 @@ class MemoryServer {
     return false;
   }
 
-  /** Those who are dead do not count, and a quarantine that is over keeps nobody waiting. */
+  /** Drops dead sessions from the queue, and grants what a quarantine had delayed. */
   #bury(name) {
     if (this.#names.has(name)) this.#process(name);
   }
 
-  /** @param hasDead whether there may be rows of those who are dead */
+  /** @param hasDead whether there may be rows of dead sessions */
   #process(name, hasDead = this.#hasDead) {
     const queue = this.#names.get(name);
     if (hasDead) queue.rows = queue.rows.filter((row) => this.#isAlive(row.session));
@@ -464,7 +464,7 @@ class MemoryServer {
     return this.#marks.has(name);
   }
 
-  /** @param told refs of thefts that the caller knows of by earlier answers */
+  /** @param told refs of thefts that earlier answers have reported to the caller */
   renew(id, connection, seen, told) {
     this.#hear(seen);
     const life = this.#life;
@@ -488,7 +488,7 @@ class MemoryServer {
     };
   }
 
-  /** Extends a lease for who is not the session's connection. */
+  /** Extends a lease without the connection of its session, as a keeper does. */
   extend(id, seen) {
     const isSeen = seen.life === this.#life && seen.token <= this.#tokens;
     if (this.#rules.epochs && !isSeen) return false;
@@ -531,7 +531,7 @@ class MemoryServer {
     return entries;
   }
 
-  /** Requests that were granted more than once, which none is, whatever was sent again (R1). */
+  /** Lists requests that were granted more than once, which R1 forbids even for resent steps. */
   get twice() {
     const seen = new Set();
     return this.log.filter(({ session, ref, returns }) => {
@@ -540,7 +540,7 @@ class MemoryServer {
     });
   }
 
-  /** What is left: nothing, if all is given back. */
+  /** Counts the sessions and requests that are left. */
   get left() {
     const rows = [...this.#names.values()].flatMap((queue) => queue.rows);
     const sessions = [...this.#sessions.keys()].filter((id) => this.#isAlive(id));
@@ -549,7 +549,7 @@ class MemoryServer {
 }
 
 /**
- * A connection. What is sent in one direction arrives in order. A cut one may still deliver what
+ * A connection. Messages in one direction arrive in order. A cut connection may still deliver what
  * was on its way to the server.
  */
 class Link {
@@ -558,7 +558,7 @@ class Link {
   #arrival = 0;
   #replies = 0;
   #hints = 0;
-  /** Rejects what is not answered. */
+  /** Rejects the calls that are not answered. */
   #waiting = new Set();
   onHint = () => {};
   onDown = () => {};
@@ -569,7 +569,7 @@ class Link {
 
   /**
    * Calls the server; the promise settles with its answer.
-   * @param isLong it does not arrive
+   * @param isLong whether the call never arrives, as if it were too long
    */
   call(work, isLong = false) {
     const { server, world } = this.#network;
@@ -600,7 +600,7 @@ class Link {
     });
   }
 
-  /** Hints have a slower way of their own, as at engines where they use another connection. */
+  /** Sends a hint, which is slower than replies: some engines use another connection for hints. */
   push(hint) {
     const { world } = this.#network;
     const { delay, isLost, isTwice } = this.#network.fate('reply');
@@ -610,7 +610,7 @@ class Link {
       this.#arriveAt(this.#hints, () => this.onHint(hint));
   }
 
-  /** From the server to the process. */
+  /** Sends from the server to the process. */
   #deliver(arrive) {
     const { delay, isLost } = this.#network.fate('reply');
     if (isLost) return;
@@ -627,7 +627,7 @@ class Link {
     });
   }
 
-  /** Nothing comes back any more. */
+  /** Closes the connection, so that no more answers arrive. */
   close() {
     this.#isOpen = false;
     this.#waiting.clear();
@@ -645,14 +645,13 @@ class Link {
   }
 }
 
-/** Whether a request enters the queue before a row: one that waits with less priority. */
+/** Whether a request enters the queue before a row, which waits with less priority. */
 const isBefore = ({ priority }, row) =>
   !row.token && row.kind !== 'steal' && row.priority < priority;
 
-/** Whether a request ends when it would be granted. */
+/** Whether a request ends as soon as it is granted. */
 const passes = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
-/** Where a request enters the queue. */
 function placeIn(rows, op) {
   let place = rows.length;
   while (place > 0 && isBefore(op, rows[place - 1])) place--;
@@ -667,24 +666,24 @@ function answerOf(work) {
   }
 }
 
-/** A process's way to the server, and its faults. */
+/** The network of a process, and its faults. */
 class Network {
   links = new Set();
-  /** Nothing can be sent. */
+  /** If it is cut, no message can be sent. */
   isCut = false;
-  /** The server refuses new connections. */
+  /** If it is refused, the server rejects new connections. */
   isRefused = false;
-  /** What is sent is lost, and nobody is told; by direction. */
+  /** Messages of a direction that is dropped are lost, without notice. */
   drops = { call: false, reply: false };
-  /** Milliseconds, each way. */
+  /** The time that a message takes each way, in milliseconds. */
   delay = 1;
-  /** A step of more operations does not arrive. */
+  /** A step with more operations does not arrive. */
   most = Number.POSITIVE_INFINITY;
-  /** Each call arrives twice. */
+  /** If it is set, each call arrives twice. */
   isTwice = false;
-  /** Of the server that has answered last, as far as that tells. */
+  /** The epoch of the last answer, if that reports one. */
   life = '';
-  /** Says what happens to a message: `{ delay, isLost, isTwice }`. */
+  /** The fate of the next message: `{ delay, isLost, isTwice }`. */
   fate = (direction) => ({
     delay: this.delay,
     isLost: this.drops[direction],
@@ -707,7 +706,7 @@ class Network {
     for (const link of [...this.links]) link.cut();
   }
 
-  /** All connections are cut, and nothing can be sent until `isCut` is false. */
+  /** Cuts all connections; no message can be sent until `isCut` is false. */
   away() {
     this.isCut = true;
     this.cut();
@@ -723,7 +722,7 @@ class MemoryAdapter {
   #session = '';
   #connection = 1;
   #link;
-  /** Refs of the thefts that the last renewal told of. */
+  /** Refs of the thefts that the last renewal reported. */
   #told = [];
 
   /** @param window how many steps may be under way */
@@ -758,7 +757,7 @@ class MemoryAdapter {
     this.#connection = await this.#connectBy((link) => this.#server.hello(session, seen, link));
   }
 
-  /** Replaces the connection, and makes the first call by the new one. */
+  /** Replaces the connection, and makes its first call. */
   async #connectBy(call) {
     if (this.#network.isRefused) throw unwelcome();
     const link = this.#connect();

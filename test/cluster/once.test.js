@@ -1,13 +1,13 @@
 'use strict';
 
-/** `locks.once` in a cluster: what cases of trouble at the release, and before it, leave of the mark. */
+/** Tests the mark of `locks.once` in a cluster, with trouble before and during the release. */
 
 const assert = require('node:assert/strict');
 const { afterEach, beforeEach, test } = require('node:test');
 const { deferred } = require('../helpers/locks.js');
 const { Cluster, TTL } = require('./setup.js');
 
-/** That of a test. @type {Cluster} */
+/** @type {Cluster} */
 let cluster;
 let client;
 beforeEach(async () => {
@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => cluster.close());
 
-/** Asks, and does not wait: `{ lock, value, error, isSettled, end }`. */
+/** Calls `once` without waiting: `{ lock, value, error, isSettled, end }`. */
 function once(keep = 3_600_000) {
   const ended = deferred();
   const asked = { lock: undefined, isSettled: false, end: ended.resolve };
@@ -39,7 +39,7 @@ async function running() {
   return asked;
 }
 
-/** What makes a call of `once` reject, and with what. */
+/** Troubles that make `once` reject, with the expected errors. */
 const REJECTIONS = {
   'a release that gets lost': {
     release({ network }, asked) {

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** The adapter of PostgreSQL against the contract, at a real server. */
+/** Tests the adapter of PostgreSQL against the contract, at a real server. */
 
 const assert = require('node:assert/strict');
 const { EventEmitter, once } = require('node:events');
@@ -54,7 +54,7 @@ const poolOf = (options = {}) => {
   return made;
 };
 
-/** A `sql` of postgres.js, with options that an adapter must not adopt. */
+/** Makes a `sql` of postgres.js whose options an adapter must not adopt. */
 const sqlOf = (options = {}) => {
   const { port, ...config } = { ...server.config, ...options };
   const odd = { transform: postgres.camel, prepare: false, fetch_types: true, max: 1 };
@@ -71,7 +71,7 @@ const LIBRARIES = {
 /** @param {string} settings of a server process, as words */
 const optionsOf = (settings) => settings.trim().replace(/(^|\s+)(?=\S)/g, ' -c ');
 
-/** Settings that change what SQL means, or how long something may take. */
+/** These settings change what SQL means, or how long a statement may take. */
 const INVERTED = optionsOf(`array_nulls=off bytea_output=escape client_min_messages=debug1
   datestyle=German default_transaction_deferrable=on default_transaction_isolation=serializable
   default_transaction_read_only=on extra_float_digits=-15 idle_in_transaction_session_timeout=2000
@@ -79,7 +79,7 @@ const INVERTED = optionsOf(`array_nulls=off bytea_output=escape client_min_messa
   search_path= standard_conforming_strings=off statement_timeout=1000 synchronous_commit=off
   timezone=Asia/Kathmandu transform_null_equals=on`);
 
-/** What a server process says when its postmaster is gone. */
+/** A server process sends this when its postmaster is gone. */
 const FATAL = Buffer.from('E\0\0\0\0SFATAL\0VFATAL\0C57P02\0Munexpected exit\0\0');
 FATAL.writeUInt32BE(FATAL.length - 1, 1);
 
@@ -91,27 +91,26 @@ const grantsOf = (schema) =>
     .join('')
     .replaceAll('web_locks', schema);
 
-/** A lease for which a test waits. */
+/** A lease that is short enough to wait for its end. */
 const SHORT = 2_000;
 
 const sql = async (text, values) => (await pool.query(text, values)).rows;
-/** The only value of the only row. */
+/** Reads the only value of the only row. */
 const scalar = async (text, values) => Object.values((await sql(text, values))[0])[0];
 
-/** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
+/** Ends a lease, as time would. With `graced`, no sweep extends it, whoever has renewed. */
 const expire = (session, schema = 'web_locks') =>
   sql(
     `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true WHERE id = $1`,
     [session],
   );
 
-/** Ends a quarantine. */
 const endQuarantine = ({ schema = 'web_locks' }) =>
   sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`);
 
 const lose = (schema) => sql(`UPDATE ${schema}.epoch SET identity = 'another server'`);
 
-/** Lets milliseconds pass: all times are so much longer ago. A mark that is over stays over. */
+/** Lets milliseconds pass by moving all times back. A mark that is over stays over. */
 const shift = (schema, milliseconds) =>
   sql(`WITH by AS (SELECT ${milliseconds} * interval '1 millisecond' AS ago),
     a AS (UPDATE ${schema}.session SET renewed = renewed - ago, expires = expires - ago
@@ -120,7 +119,7 @@ const shift = (schema, milliseconds) =>
     c AS (UPDATE ${schema}.lapsed SET until = until - ago FROM by)
     UPDATE ${schema}.mark SET until = until - ago FROM by WHERE until > clock_timestamp()`);
 
-/** Rejects if rows are left of sessions that are gone. */
+/** Rejects if rows of ended sessions are left. */
 async function verify(schema) {
   const rows = ['request', 'theft'].map(
     (table) =>
@@ -142,7 +141,7 @@ const publish = ({ ref, name }, text) => ({ kind: 'publish', ref, name, data: te
 const steal = (name) => request(name, { kind: 'steal' });
 const available = (name) => request(name, { kind: 'ifAvailable' });
 
-/** A client of pg in a transaction that has executed a statement. */
+/** Executes a statement in a new transaction of pg, which `commit` ends. */
 async function inTransaction(text, values) {
   const own = await pool.connect();
   await own.query('BEGIN');
@@ -155,7 +154,7 @@ async function inTransaction(text, values) {
 }
 
 /**
- * Begins calls while a transaction blocks them, one after the other, and then commits it.
+ * Begins calls one after the other while a transaction blocks them, and then commits it.
  * @param {{ commit: () => Promise<unknown> }} blocker
  * @param {...(() => Promise<any>)} calls
  * @returns what they resolve to
@@ -174,7 +173,7 @@ async function whileBlocked({ commit }, ...calls) {
 const ofName = (schema) => `FROM ${schema}.request WHERE name = $1`;
 const bytes = (name) => Buffer.from(name, 'utf16le');
 
-/** A transaction that has the advisory lock of a name, which is in use. */
+/** Begins a transaction that has the advisory lock of a name in use. */
 const lockName = (name, schema = 'web_locks') =>
   inTransaction(
     `SELECT pg_advisory_xact_lock(22349, ('x' || encode(key, 'hex'))::bit(32)::int)
@@ -182,7 +181,7 @@ const lockName = (name, schema = 'web_locks') =>
     [bytes(name)],
   );
 
-/** A transaction for which a step waits that marks a name, which is in use. */
+/** Begins a transaction that blocks any step which marks this name; the name is in use. */
 async function deleteMark(name) {
   await sql(
     `INSERT INTO web_locks.mark SELECT key, now() - interval '1 s', 1, 1 ${ofName('web_locks')}`,
@@ -200,7 +199,6 @@ const left = async (session, schema = 'web_locks') => {
   return Number(await scalar(rows, [session]));
 };
 
-/** Deletes the row of a request. */
 const remove = ({ session }, { ref }) =>
   sql('DELETE FROM web_locks.request WHERE session = $1 AND ref = $2', [session, ref]);
 
@@ -215,7 +213,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
-    // The server does not end connections that we should end ourselves.
+    // The server must not end connections that the adapter should end itself.
     server = await startPostgres({ settings: ['authentication_timeout=10min'] });
     pool = poolOf({ max: 40 });
     await sql('CREATE ROLE app LOGIN');
@@ -243,7 +241,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     lastWords: { 'that the postmaster is gone': FATAL },
   };
 
-  /** The engine, for stories, with a schema of its own whose clock is the test's. */
+  /** Makes an engine for stories, with a schema of its own whose clock is the test's. */
   const storiesOf = (schema, { client: open }) => ({
     ...engine,
     client: ({ bucket } = {}, ttl) => open({ schema, bucket }, ttl),
@@ -260,7 +258,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   contract(engine);
   tellStories((lane) => storiesOf(`stories_${lane}`, engine));
 
-  /** The engine by clients with other options, which have a bucket of their own. */
+  /** Makes an engine whose clients have other options, and a bucket of their own. */
   const engineBy = (its, optionsOfClients, optionsOfPort) => ({
     ...engine,
     client: ({ bucket = its, ...options } = {}, ttl = TTL, seen = undefined) =>
@@ -274,7 +272,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     let others;
 
     before(() => {
-      // A client that is idle in the pool may be ended just as it is taken from it.
+      // Each client is used once: the pool may end an idle one just as a test takes it.
       others = poolOf({ max: 40, maxUses: 1, ...odd });
     });
 
@@ -356,7 +354,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   describe('a schema of an older version', () => {
     const dataOf = async ({ adapter }, name) => (await adapter.query(name)).map(({ data }) => data);
 
-    /** The script of that version. */
+    /** Derives the script of that version from the current one. */
     function olderScript(schema) {
       const without = (text, pattern) => {
         assert.match(text, pattern);
@@ -372,7 +370,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       return parts.reduce(without, scriptOf(schema, 'logged'));
     }
 
-    test('gets what is missing with a publication, also if an old client has taken it away', async () => {
+    test('gets what is missing with a publication, even if an old client removed it', async () => {
       const schema = 'older';
       await sql(olderScript(schema));
       const a = await client({ schema });
@@ -388,7 +386,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
     });
 
-    test('hands locks over, before and after it gets the procedures, and without their functions', async () => {
+    test('hands locks over before and after it gets procedures, without functions', async () => {
       const schema = 'oldest';
       await sql(olderScript(schema));
       const has = `SELECT to_regproc('${schema}.step_then_notify') IS NOT NULL`;
@@ -429,7 +427,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.equal(await count(), 0);
   });
 
-  test('the schema is created once by many clients, and beside the creation of another one', async (t) => {
+  test('many clients create a schema once, even while another one is created', async (t) => {
     const maker = await pool.connect();
     t.after(() => maker.release(true));
     await maker.query(scriptOf('made_slowly', 'logged').replace(/^COMMIT;[\s\S]*/m, ''));
@@ -442,7 +440,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   test('a renewal tells what the second transaction of a step did not', async (t) => {
     const schema = 'untold';
     const [a, b] = await clients(2, { schema });
-    // Somebody else hands a lock over all the time.
+    // This lock makes it seem that another session hands locks over all the time.
     const other = await pool.connect();
     t.after(() => other.release(true));
     await other.query('SELECT pg_advisory_lock(22351, 0)');
@@ -481,8 +479,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const state = () => sql('SELECT * FROM web_locks.session WHERE id = $1', [a.session]);
     const unchanged = await state();
     const [row] = await sql(
-      `SELECT web_locks.step($1, 1, 2, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
-          '{0}', '{a}', '{0}', '{0}') AS step,
+      `SELECT web_locks.step($1, 1, 2, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}',
+          '{-1}', '{0}', '{a}', '{0}', '{0}') AS step,
         web_locks.request_alone($1, 1, 3, true, 900001, 'abc1', 'a') AS request,
         web_locks.end_alone($1, 1, 4, $2, 'abc1') AS end,
         (web_locks.renew($1, 1, '', 0, '{}')).alive AS alive`,
@@ -556,7 +554,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       }
     });
 
-    test('begins with a close over another client, which grants nothing of the old epoch', async () => {
+    test('begins with a close by another client, which grants nothing old', async () => {
       const schema = 'closes';
       const [a, waiting] = await clients(2, { schema }, LONG);
       const op = request(fresh());
@@ -570,7 +568,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
   });
 
-  test('a schema that is not logged keeps its marks, and the length of leases, after a crash', async () => {
+  test('an unlogged schema keeps its marks and the length of leases after a crash', async () => {
     const schema = 'unlogged';
     await closeAll(await client({ schema, durability: 'unlogged' }));
     const logged = await sql(`SELECT relname FROM pg_class WHERE relkind = 'r'
@@ -592,10 +590,10 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     beforeEach(() => standby.signal('SIGCONT'));
 
-    /** Has all commits wait for the standby. */
+    /** Makes all commits wait for the standby. */
     const standStill = () => standby.signal('SIGSTOP');
 
-    test('has a standby that is refused, so that the next attempt goes to the primary', async () => {
+    test('has a refused standby, so that the next attempt goes to the primary', async () => {
       const port = [standby.port, primary.port];
       const sql = sqlOf({ host: port.map(() => '127.0.0.1'), port });
       const adapter = new PostgresAdapter('bucket', { sql });
@@ -633,7 +631,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const ends = holders.map((a, i) =>
         a.answers(...(i === 0 ? [end(held[0]), request(fresh())] : [end(held[i])])),
       );
-      // If one hand-over waited for another, this would not end.
+      // If one hand-over waited for another, this loop would not end.
       const isWaiting = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
       while ((await own.query(isWaiting)).rows.length < 3);
       await standby.signal('SIGCONT');
@@ -646,7 +644,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       );
     });
 
-    test('lets a close over another client wait for the standby, whatever its role has', async () => {
+    test('lets a close by another client wait for the standby, whatever its role', async () => {
       const hasty = poolOf({ ...primary.config, options: '-c synchronous_commit=off' });
       const [a, b] = await clients(2, { pool: own });
       const [held, waiting] = [request('name'), request('name')];
@@ -654,7 +652,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await b.answers(waiting);
       await standStill();
       const closed = new PostgresAdapter('bucket', { pool: hasty }).close(a.session);
-      // If the close does not wait, there is nothing to cancel, and the test ends by its time limit.
+      // If the close did not wait, there would be nothing to cancel, and the test would time out.
       await Promise.all([cancelWait(own), closed.catch(() => {})]);
       assert.equal((await b.next()).granted, waiting.ref);
     });
@@ -735,7 +733,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   });
 
   describe('a transaction that guards a lock', () => {
-    /** A lock of `a`, and a transaction that guards it. */
+    /** Makes a lock of `a`, and a transaction that guards it. */
     async function guarded(t, a, options = {}) {
       const op = request(fresh(), { label: 'guarded', ...options });
       const [{ token }] = await a.step([op]);
@@ -795,7 +793,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal(await left(a.session), 0);
     });
 
-    test('keeps its lock from a thief that others who share it would not stop', async (t) => {
+    test('keeps its lock from a thief that other sharers would not stop', async (t) => {
       const [a, b] = await clients(2);
       const { op } = await guarded(t, a, { mode: 'shared' });
       assert.deepEqual(await b.answers(shared(op.name), steal(op.name)), ['granted', 'busy']);
@@ -819,7 +817,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
 
     for (const level of ['REPEATABLE READ', 'SERIALIZABLE']) {
-      test(`gets an error, and the lock is not lost, if it is ${level} and older than the lock`, async () => {
+      test(`gets an error and loses no lock if it is ${level} and older than it`, async () => {
         const [a, b] = await clients(2);
         const [held, waiting] = requests(2);
         const ahead = request(waiting.name);
@@ -915,12 +913,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await a.adapter.sweep();
       await a.adapter.query('another');
     };
-    // The server makes and keeps its plans while the tables are almost empty, and nothing but the
-    // calls reads the table.
+    // The server makes and keeps its plans while the tables are almost empty, and only the calls
+    // read the table.
     await sql(`ALTER TABLE ${schema}.request SET (autovacuum_enabled = false)`);
     await sql(`ANALYZE ${schema}.request`);
     for (let i = 0; i < 6; i++) await useAll();
-    // Far more than the entries of ended requests, which scans meet as long as an old snapshot exists.
+    // These are far more than the entries of ended requests, which scans meet while an old snapshot
+    // exists.
     const LENGTH = 100_000;
     await sql(
       `INSERT INTO ${schema}.request SELECT key, 0, ticket + n, session, ref * 1000000 + n,
@@ -933,7 +932,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await useAll();
     await a.adapter.close(a.session);
     await a.adapter.dispose();
-    // The server has counted all rows when the connection has ended.
+    // The server has counted all rows once the connection has ended.
     const isOpen = `SELECT FROM pg_stat_activity WHERE application_name = 'queue'`;
     while ((await sql(isOpen)).length > 0);
     const ofTable = `WHERE schemaname = '${schema}' AND relname = 'request'`;
@@ -1044,7 +1043,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       });
     }
 
-    test('that are dropped while nobody uses them are created again, without a quarantine', async () => {
+    test('that are dropped while unused are created again, without a quarantine', async () => {
       const schema = 'dropped_later';
       const a = await client({ schema });
       await a.adapter.close(a.session);
@@ -1138,7 +1137,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         await rejectsWith(by(await inMode('statement')), code);
         const through = await inMode('transaction');
         await assert.rejects(by(through), { code, message: /pgbouncer.*`listen`/ });
-        // The shortest lease leaves time for the probe, or the bucket would never say why.
+        // The shortest lease leaves time for the probe; otherwise, the bucket would never say why.
         const bucket = openBucket('bucket', { ...optionsFor(through), ttl: SHORT });
         const whyNot = () => bucket.ready.catch((error) => error.code);
         let why = await whyNot();
@@ -1154,7 +1153,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       });
     }
 
-    test('of a login that is refused, or of a missing database, end when the server mends them', async () => {
+    test('of a refused login or a missing database end when the server mends them', async () => {
       const database = 'made_anew';
       await sql('CREATE ROLE rotated LOGIN SUPERUSER');
       await sql(`CREATE DATABASE ${database}`);

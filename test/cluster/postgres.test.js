@@ -28,11 +28,11 @@ const { FaultyProxy } = require('./proxy.js');
 const { ServerClock, lacks, newDisk, startPostgres, startStandby } = require('./servers.js');
 
 /**
- * How much of locks is left at a server.
+ * Counts the rows of locks that are left at a server.
  * @param {{ config: any }} server
  * @param {object} [options]
- * @param {boolean} [options.isVisited] another client sweeps away what those have left that could not
- *   reach the server to close
+ * @param {boolean} [options.isVisited] whether another client sweeps first, because some clients
+ *   could not reach the server to close
  */
 const rowsLeft = ({ config }, { isVisited = false } = {}) =>
   withClient(config, (query) =>
@@ -48,7 +48,7 @@ const rowsLeft = ({ config }, { isVisited = false } = {}) =>
   );
 
 /**
- * Uses a client of pg, which ends afterwards.
+ * Lends a client of pg, which ends afterwards.
  * @template T
  * @param {any} config
  * @param {(query: (text: string) => Promise<any[]>) => Promise<T>} use
@@ -89,7 +89,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     });
     test('costs no grant', async () => {
       const own = await start();
-      // Without its tables the server would know that it has lost locks.
+      // Without its tables, the server would notice that it has lost locks.
       await losesGrants(engine, own, () => withClient(own.config, (query) => query('CHECKPOINT')));
       await own.stop();
     });
@@ -109,12 +109,12 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       const replication = await FaultyProxy.open(primary.port);
       const standby = await startStandby(replication);
       const proxy = await FaultyProxy.open(primary.port);
-      // The lease outlasts the promotion, also on a loaded machine.
+      // The lease outlasts the promotion, even on a loaded machine.
       const stage = stageOf(engine, proxy.port, { ttl: 5 * TTL });
       const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
       const early = holder.request('early', {}, 0);
       await early.settled();
-      // The standby has the schema and the sessions.
+      // The test goes on when the standby has the schema and the sessions.
       await withClient(standby.config, async (query) => {
         const behind = 'SELECT FROM web_locks.session HAVING count(*) < 2';
         while ((await query(behind).catch(() => [1])).length > 0);
@@ -134,7 +134,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       if (loseMissing) {
         await held.settled();
         const { reason } = stage.events.find(({ type }) => type === 'told');
-        // The lease may be over before a slow machine has promoted it.
+        // On a slow machine, the lease may end before the promotion.
         assert.match(reason, /^(failover|unreachable)$/, inspect(holder.states));
       } else {
         await wait(TTL);
@@ -149,7 +149,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     });
   }
 
-  test('R5: an old primary that comes back grants nothing that its successor has granted', async () => {
+  test('R5: an old primary that comes back grants nothing that its successor granted', async () => {
     const old = await startPostgres();
     const standby = await startStandby(old);
     const replace = async () => {

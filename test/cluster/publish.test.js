@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What becomes of a text that a holder publishes, by the session. That a text never replaces a newer
- * one, whatever gets lost, is judged in model.test.js.
+ * Tests what a session does with the texts that a holder publishes. model.test.js tests that a text
+ * never replaces a newer one, whatever gets lost.
  */
 
 const assert = require('node:assert/strict');
@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const publish = (text) => settling(stage.session.publish(lock, text));
 
-/** What the next step publishes, and how to answer it. */
+/** Returns the text that the next step publishes, and functions that answer it. */
 async function publishing() {
   const { args, answer, fail } = await stage.take('step');
   const say = async (settleIt, value) => {
@@ -44,7 +44,7 @@ async function assertNothingIsSent() {
   assert.deepEqual(stage.calls, []);
 }
 
-test('of texts that are replaced before they can be sent the last is, with the outcome of all', async () => {
+test('only the last of the texts that wait is sent, and its outcome is that of all', async () => {
   const first = publish('1');
   const one = await publishing();
   const [second, third] = [publish('2'), publish('3')];
@@ -81,7 +81,7 @@ for (const [what, told, outcome, news] of [
   });
 }
 
-/** What ends a lock while one text is under way and another one waits. */
+/** Events that end a lock while one text is under way and another one waits. */
 const ENDS = {
   'the end of its session': (step) => step.fail('DEAD'),
   'the end of its lease': () => stage.world.advance(TTL),
@@ -104,7 +104,7 @@ for (const [what, endLock] of Object.entries(ENDS)) {
   });
 }
 
-test('a text that is under way when its lock is released has its own outcome, a later one none', async () => {
+test('a text under way at the release of its lock has its outcome, a later one none', async () => {
   const first = publish('1');
   const step = await publishing();
   const second = publish('2');
@@ -132,7 +132,7 @@ for (const [what, refuse] of [
   });
 }
 
-test('a text that a server of a new epoch may lack is published again, refused or not', async () => {
+test('a text that a new epoch may lack is published again, refused or not', async () => {
   publish('1');
   await (await publishing()).answer(PUBLISHED);
   for (const [life, answer] of [

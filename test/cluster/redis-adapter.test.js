@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
+/** Tests the adapter of Redis against the contract, at a real server, with clients of all kinds. */
 
 const assert = require('node:assert/strict');
 const { fork, spawn } = require('node:child_process');
@@ -45,18 +45,18 @@ let startingCluster;
 const any = clients.ioredis;
 
 const WEEK = 7 * 24 * 3_600_000;
-/** A lease that is shorter than the servers of a test have run. */
+/** A lease that is shorter than the time since the servers of a test started. */
 const SHORT = 2_000;
 const NOTHING_SEEN = { life: '', token: 0n };
-/** What a server says to a connection for which it has no room. */
+/** A server sends this to a connection for which it has no room. */
 const TOO_MANY = Buffer.from('-ERR max number of clients reached\r\n');
 
 /** A bucket as the server stores it. */
 const stored = (bucket = 'bucket', shard = 0, at = server) => new StoredBucket(at, bucket, shard);
 
 /**
- * Returns a function that makes an adapter with a kind of client, and a session of it. A bucket that
- * is new to a server begins with a quarantine; with `isSettled` the server has known it before.
+ * Returns a function that opens a session with this kind of client. A bucket that is new to a
+ * server begins with a quarantine; with `isSettled`, the server knows it already.
  */
 const clientBy =
   (make) =>
@@ -75,7 +75,7 @@ const client = (options = {}, ...more) => clientBy(any)(options, ...more);
 /** @type {Set<string>} */
 const known = new Set();
 
-/** A client whose connections send and hear what `change` makes of them. */
+/** Makes a client with connections that `change` alters. */
 const changed = (change) => ({
   duplicate(options) {
     const made = any(server.port, options);
@@ -92,7 +92,7 @@ const isRefused =
 const grantsIn = async ({ renew }) => (await renew()).grantsIn;
 const spoil = (bucket, key) => stored(bucket).call('SET', key, 'something else');
 
-/** An engine for stories, with buckets of its own whose clock is the test's. */
+/** Makes an engine for stories, with buckets of its own whose clock is the test's. */
 function storiesOf(bucket, engine, shards = 1) {
   const all = Array.from({ length: shards }, (_, shard) => stored(bucket, shard));
   const each = (work) => Promise.all(all.map(work));
@@ -101,7 +101,7 @@ function storiesOf(bucket, engine, shards = 1) {
     client: ({ bucket: other = '' } = {}, ttl) =>
       engine.client({ bucket: `${bucket}${other}`, shards }, ttl),
     keeper: () => engine.keeper({ bucket, shards }),
-    // Tokens and tickets get one digit more in each story.
+    // Tokens and tickets get one more digit in each story.
     endQuarantine: () => each((one) => one.set('from', '0', 'tok', 10 ** 15 - 8)),
     expire: (session) => each((one) => one.expire(session)),
     livesOf: (life) => all.map(() => life).join(' '),
@@ -112,7 +112,7 @@ function storiesOf(bucket, engine, shards = 1) {
   };
 }
 
-/** A process that ends by itself once its bucket is closed: redis-user.js. */
+/** Starts a process (redis-user.js) that ends by itself once its bucket is closed. */
 async function startUser(kind, port) {
   const program = path.join(__dirname, 'redis-user.js');
   const user = fork(program, [kind, String(port)], { timeout: 300_000 });
@@ -120,13 +120,13 @@ async function startUser(kind, port) {
   const exit = once(user, 'exit').then(([code]) => [kind, code]);
   const ended = exit.then(() => assert.fail('it ended before it was open'));
   await Promise.race([once(user, 'message'), ended]);
-  // It may have lost its session meanwhile, and ended.
+  // The process may have lost its session meanwhile, and ended.
   return { exit, close: () => user.send('close', () => {}) };
 }
 
 /**
- * A process that opens a session and does nothing else then; or, after the message 'drop', drops the
- * connections, and exits with 3 if it does not end by itself.
+ * Starts a process that opens a session and then does nothing. After the message 'drop', it drops
+ * the connections, and exits with 3 if it does not end by itself.
  */
 function startIdle(kind, port, isSecure) {
   const [of] = kind.replace('iovalkey', 'ioredis').split(' ');
@@ -134,8 +134,8 @@ function startIdle(kind, port, isSecure) {
     ioredis: { host: 'name', ...(isSecure && { tls: {} }) },
     'node-redis': { url: `redis${isSecure ? 's' : ''}://name:${port}` },
   }[of];
-  // Nothing listens at the first address: a socket has another handle for the next. An iovalkey tries
-  // only one.
+  // Nothing listens at the first address: a socket has another handle for the next. An iovalkey
+  // tries one address only.
   const hasNext = !isSecure && kind !== 'iovalkey';
   const addresses = hasNext ? ['127.0.0.2', '127.0.0.1'] : ['127.0.0.1'];
   const program = `
@@ -160,7 +160,7 @@ function startIdle(kind, port, isSecure) {
   return spawn(process.execPath, ['-e', program], { stdio });
 }
 
-/** How such a process ends, at a server that says nothing to its connections, or at a real one. */
+/** Returns how such a process ends, at a real server or at one that sends nothing. */
 async function endOfIdle(t, kind, { message, isSecure }) {
   let expected = 2;
   const silent = net.createServer({ allowHalfOpen: true }, (socket) => {
@@ -175,7 +175,7 @@ async function endOfIdle(t, kind, { message, isSecure }) {
   return once(program, 'exit');
 }
 
-/** What must not keep a process alive. */
+/** Conditions that must not keep a process alive. */
 const IDLE = {
   'an open session': {},
   'a connection that the server says nothing to': { message: 'stay' },
@@ -183,7 +183,7 @@ const IDLE = {
   'a connection that was dropped': { message: 'drop' },
 };
 
-/** A session works, and is told nothing, for longer than any odd option of its client allows. */
+/** Checks that a session works after a silence that exceeds the odd time limits of its client. */
 async function worksWithOddOptions(a) {
   await a.renew();
   await new Promise((resolve) => setTimeout(resolve, 300));
@@ -199,7 +199,7 @@ async function worksWithOddOptions(a) {
 }
 
 describe('Redis', { skip: lacks.redis }, () => {
-  // Answers of an open session do not keep a process alive, this does.
+  // Answers of an open session do not keep a process alive, but this does.
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
@@ -298,7 +298,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         assert.deepEqual(classes, ['refused', 'retry']);
         assert.equal((await a.renew()).mine.size, 0);
         assert.equal((await a.step([good], 3, 0))[0].code, 'granted');
-        // The server answers a step of which it has executed something.
+        // The server answers a step if it has executed a part of it.
         const ops = [request(fresh()), bad, request(fresh())];
         for (let i = 0; i < 2; i++) {
           const answers = await a.step(ops, 4, 3);
@@ -415,7 +415,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client(options);
       const names = Array.from({ length: 12 }, () => fresh());
       const answers = await a.step(names.map((name) => request(name)));
-      // One of them counts far ahead of the others.
+      // One shard counts far ahead of the others.
       await stored('lives', 1).call('HINCRBY', 'm', 'tok', 900_000_000);
       const thefts = await a.step(names.map((name) => request(name, { kind: 'steal' })));
       const [ahead] = valuesOf(thefts, 'token').sort((one, two) => (one > two ? -1 : 1));
@@ -425,7 +425,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const next = await a.adapter.renew(seen);
       assert.deepEqual([next.grantsIn, next.life], [0, life], 'no shard is behind');
       assert.equal(await grantsIn(await client(options, TTL, seen)), 0);
-      // One of them comes back as it was.
+      // That shard comes back as it was.
       await stored('lives', 1).call('HINCRBY', 'm', 'tok', -900_000_000);
       const careful = await a.adapter.renew(seen);
       assert.ok(careful.grantsIn > 0);
@@ -485,7 +485,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       for (const { ref } of thefts) assert.ok(mine.get(ref) > 0n, 'it was not stolen again');
     });
 
-    test('do not call a step unexecuted because the session has expired in one of them', async () => {
+    test('do not call a step unexecuted if the session has expired in one of them', async () => {
       const bucket = 'half dead';
       const a = await client({ bucket, shards: 2 });
       await stored(bucket, 1).expire(a.session);
@@ -496,7 +496,7 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('keys that expire, so that nothing is left of processes that were killed,', () => {
-    /** A session that holds locks, waits, and marks. */
+    /** Opens a session that holds locks, waits, and marks. */
     const use = async (bucket) => {
       const a = await client({ bucket });
       const marked = request('marked');
@@ -576,7 +576,7 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
   });
 
-  describe('keys that somebody deletes', () => {
+  describe('keys that are deleted by hand', () => {
     const CASES = ['m', 's', 'i', 's i', 'n', 'q', 'r', 'm s', 's n', 'i n', 's i q', 's i r'];
     for (const what of [...CASES, 'm s i']) {
       test(`keep no lock of a session that has expired: ${what}`, async () => {
@@ -600,13 +600,13 @@ describe('Redis', { skip: lacks.redis }, () => {
         }
         const { mine } = await c.renew();
         for (const { ref } of ops) assert.ok(mine.get(ref) > 0n, String(mine.get(ref)));
-        // Whoever held what else there was is not known.
+        // A new server cannot know which other locks were held.
         assert.equal(isCareful, /[msi]/.test(what));
       });
     }
   });
 
-  describe('keys that somebody writes to', () => {
+  describe('keys that another program writes to', () => {
     test('keep no session from the other locks of an expired session', async () => {
       const bucket = 'spoiled';
       const [dead, b] = [await client({ bucket }), await client({ bucket })];
@@ -687,14 +687,14 @@ describe('Redis', { skip: lacks.redis }, () => {
     for (const replica of [second, first]) await replica.stop();
     await primary.until(/min_slaves_good_slaves:0/);
     await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
-    // Also if somebody takes the setting back.
+    // The refusal stays even after the setting is taken back.
     await configure(0);
     await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
     await primary.stop();
   });
 
   describe('a release that is refused because the user has lost a right', () => {
-    /** `own` has the lock, as a user whose rights can be changed. */
+    /** Grants the lock to `own`, as a user whose rights can be changed. */
     async function setUp(t, user, hasWaiter) {
       const login = { username: user, password: user };
       const setUser = (...rights) => server.call('ACL', 'SETUSER', user, ...rights);
@@ -710,7 +710,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       return { own, handle, next, setUser };
     }
 
-    // A lock that somebody waits for has a queue; the key of another one is deleted.
+    // A lock with a waiter has a queue; the key of another lock is deleted.
     for (const [right, hasWaiter] of [
       ['zrem', true],
       ['hdel', true],
@@ -793,7 +793,7 @@ describe('Redis', { skip: lacks.redis }, () => {
           assert.deepEqual(warnings, []);
         });
 
-        test('messages go to no node without the slot, but for sessions of older versions', async () => {
+        test('messages go to no node without the slot, except for older versions', async () => {
           const options = { bucket: `messages ${kind}` };
           const [a, b] = [await clientIn(options), await clientIn(options)];
           const { owner } = await cluster.find(stored(options.bucket).prefix);
@@ -833,14 +833,14 @@ describe('Redis', { skip: lacks.redis }, () => {
           const a = await clientIn(options, 30_000);
           const held = request('name');
           const [{ token }] = await a.step([held]);
-          // While its keys are on the way, neither of the nodes knows all.
+          // While its keys move, neither of the nodes has all of them.
           await cluster.move(stored(options.bucket).prefix, () =>
             rejectsWith(clientIn(options), 'ERR_WEB_LOCKS_UNREACHABLE'),
           );
           const b = await clientIn(options);
           const attempt = request('name', { kind: 'ifAvailable' });
           assert.deepEqual(await b.answers(attempt), ['unavailable']);
-          // Messages of the slot do not arrive any more.
+          // Messages of the slot no longer arrive.
           assert.ok((await a.next()).down);
           await a.hello();
           const { grantsIn: careful, mine } = await a.renew();
@@ -876,7 +876,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const { owner } = await cluster.find(stored().prefix);
       const kinds = Object.keys(clusterClients).map((kind) => `${kind} cluster`);
       const users = await Promise.all(kinds.map((kind) => startUser(kind, cluster.port)));
-      // Each closes its bucket when its session is lost.
+      // Each process closes its bucket when its session is lost.
       await owner.crash();
       const codes = await Promise.all(users.map(({ exit }) => exit));
       assert.deepEqual(
@@ -1069,7 +1069,9 @@ describe('Redis', { skip: lacks.redis }, () => {
         await adapter.dispose();
       }
 
-      /** @type {[what: string, message: RegExp, start: () => Promise<number>, ...more: string[]][]} */
+      /**
+       * @type {[what: string, message: RegExp, start: () => Promise<number>, ...more: string[]][]}
+       */
       const CASES = ['EVALSHA', 'EVAL', 'SUBSCRIBE', 'TIME', 'PUBLISH'].map((command) => [
         `no ${command}`,
         new RegExp(`unknown (command '${command}'|(Redis )?command called)`, 'i'),

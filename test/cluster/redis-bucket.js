@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A bucket, or a shard of one, as Redis stores it, past the adapter: what time and administrators do
- * to its keys, and whether they fit together.
+ * A bucket, or a shard of one, as Redis stores it. Tests use it to do to the keys what time and
+ * administrators do, and to check that they fit together.
  */
 
 const assert = require('node:assert/strict');
@@ -48,12 +48,12 @@ class StoredBucket {
     return Number(seconds) * 1_000;
   }
 
-  /** Ends a quarantine just now, so that a sweep grants what waited for that. */
+  /** Ends a quarantine just now, so that a sweep grants the requests that waited for its end. */
   async endQuarantine() {
     await this.set('from', await this.now());
   }
 
-  /** Ends a lease, as time would; nobody extends it because of a jump of the clock. */
+  /** Ends a lease, as time would; no sweep extends it, as if after a jump of the clock. */
   async expire(session) {
     const past = (await this.now()) - 1_000;
     await this.call('HSET', `i:${session}`, 'graced', 1, 'till', past);
@@ -65,7 +65,7 @@ class StoredBucket {
     return Number(end);
   }
 
-  /** How much there is of a session. */
+  /** Counts the keys and entries of a session. */
   async left(session) {
     const keys = await this.keys(`[it]:${session}`);
     const [rank] = await this.call('ZRANK', 's', session);
@@ -102,8 +102,7 @@ class StoredBucket {
 }
 
 /**
- * Has the server know the bucket of an adapter, so that it begins with no quarantine. Disposes the
- * adapter.
+ * Makes a bucket known to its server, so that it begins without a quarantine. Disposes the adapter.
  */
 async function introduce(adapter) {
   const { session } = await adapter.open({ clientId: 'first' }, 1, { life: '', token: 0n });

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Clients of Redis that users may have, of all kinds and versions. */
+/** Makes clients of Redis of all kinds and versions that users may have. */
 
 const clients = {
   ioredis: (port, options) => new (require('ioredis'))({ ...IOREDIS, port, ...options }),
@@ -10,7 +10,7 @@ const clients = {
   'node-redis 5': (port, options) => nodeRedis(require('redis5'), port, options),
 };
 
-/** Options that users may have, and that would come in the way of who waits long, or asks much. */
+/** Options that users may have, and that would harm connections which wait long or call often. */
 const odd = {
   ioredis: { socketTimeout: 100, commandTimeout: 1, readOnly: true, stringNumbers: true },
   'node-redis': {
@@ -22,13 +22,13 @@ const odd = {
   },
 };
 
-/** By a Sentinel at the port. */
+/** Each connects by a Sentinel at the port. */
 const sentinelClients = {
   'ioredis by Sentinel': (port) => bySentinel(require('ioredis'), port),
   'ioredis 5 by Sentinel': (port) => bySentinel(require('ioredis5'), port),
 };
 
-/** `nodes`: where nodes are, by the addresses that the cluster tells. */
+/** The last argument, `nodes`, maps the addresses that the cluster reports. */
 const clusterClients = {
   ioredis: (...options) => ioredisCluster(require('ioredis'), ...options),
   'ioredis 5': (...options) => ioredisCluster(require('ioredis5'), ...options),
@@ -38,7 +38,7 @@ const clusterClients = {
 };
 
 const LAZY = { lazyConnect: true };
-/** Options that come in the way of who does not set his own. */
+/** Options that would harm an adapter which does not set its own. */
 const IOREDIS = { ...LAZY, host: '127.0.0.1', enableAutoPipelining: true };
 
 const bySentinel = (Redis, port) =>

@@ -1,7 +1,7 @@
 // slow: 40; long; waits
 'use strict';
 
-/** The connections of a bucket at Redis (lib/cluster/engines/redis/link.js). */
+/** Tests the connections of a bucket at Redis (lib/cluster/engines/redis/link.js). */
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
@@ -23,7 +23,7 @@ const linkOf = (kind, port) => {
   return new RedisLink(client, kindOf(client));
 };
 
-/** A server on a free port, until the test ends. */
+/** Starts a server on a free port, which ends with the test. */
 async function listen(t, handle = () => {}) {
   const server = net.createServer(handle).listen(0, '127.0.0.1');
   t.after(() => server.close());
@@ -31,7 +31,7 @@ async function listen(t, handle = () => {}) {
   return server;
 }
 
-/** The complete commands in what a connection got, none of whose words has a line feed; the rest. */
+/** Splits a connection's bytes into its complete commands and the rest; no word has a line feed. */
 function commandsIn(text) {
   const lines = text.split('\r\n');
   const commands = [];
@@ -45,7 +45,7 @@ function commandsIn(text) {
 
 const bulk = (text) => `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 
-/** What a server answers that has all slots but the first, which another one has. */
+/** The answers of a server that has all slots but the first, which another one has. */
 const USUAL = {
   HELLO: (version) =>
     version === '3' ? `%1\r\n${bulk('proto')}:3\r\n` : `*2\r\n${bulk('proto')}:2\r\n`,
@@ -63,7 +63,7 @@ const USUAL = {
 };
 
 /**
- * A server that answers as usual, but for what `answer` returns.
+ * Starts a server that answers as usual, except for what `answer` returns.
  * @param {(name: string) => string | undefined} answer '' for nothing
  */
 async function serverThat(t, answer, others = []) {
@@ -91,8 +91,8 @@ const TRY_AGAIN = '-TRYAGAIN Multiple keys request during rehashing of slot\r\n'
 const DOWN = '-CLUSTERDOWN The cluster is down\r\n';
 
 /**
- * When the link is dropped: at the last of these answers of a server, and of another one that it
- * names, to a command, or to the second such command. '' stands for none.
+ * The points at which the link is dropped: at the last of these answers to a command, or to the
+ * second such command, of a server and of another one that it names. '' means no answer.
  * @type {Record<string, Record<string, string>[]>}
  */
 const PHASES = {
@@ -154,7 +154,7 @@ describe('a link that is dropped leaves no promise that rejects', { concurrency:
 
   for (const kind of KINDS) {
     const phases = { ...PHASES, ...(kind.endsWith('cluster') && CLUSTER_PHASES) };
-    // A node-redis asks no node that it was not told of, and an ioredis may subscribe at any other.
+    // A node-redis connects only to nodes that the cluster reports; an ioredis may subscribe there.
     const isNodeRedis = kind.startsWith('node-redis');
     if (isNodeRedis) delete phases['while the node of an ASK is connected to'];
     for (const [when, [first, second]] of Object.entries(phases)) {
@@ -183,7 +183,8 @@ describe('a link that is dropped leaves no promise that rejects', { concurrency:
           await link.call('EVALSHA', ['sha', '1', '{wl:b}'], '{wl:b}');
         };
         const rejects = assert.rejects(call());
-        // On a stalled machine a client of a cluster may give up before: it has time limits.
+        // On a stalled machine, a client of a cluster may give up before, because it has time
+        // limits.
         await Promise.race([reached, rejects]);
         link.drop();
         await rejects;

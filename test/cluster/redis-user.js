@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A process that closes its bucket of a Redis when its session is lost or when it gets a message, and
- * then has to end.
+ * Runs a process that closes its bucket at Redis when its session is lost or when a message
+ * arrives; the process must then end.
  */
 
 const { once } = require('node:events');
@@ -18,7 +18,7 @@ async function main() {
   process.channel.ref();
   process.send('open');
   await Promise.race([once(bucket, 'lost'), once(process, 'message')]);
-  // Also while it is opened anew.
+  // A lost bucket opens anew; the close follows even if that fails.
   await bucket.ready.catch(() => {});
   await bucket.close();
   process.disconnect();

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** Several processes with locks in Redis, and what goes wrong then: see faults.js. */
+/** Tests several processes that share locks in Redis, under the faults of faults.js. */
 
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
@@ -28,7 +28,7 @@ const { FaultyProxy } = require('./proxy.js');
 const { clients, sentinelClients } = require('./redis-clients.js');
 const { ServerClock, lacks, newDisk, startRedis, startSentinel } = require('./servers.js');
 
-/** What is left at a server, of a bucket that was used: nothing but its hash, and marks. */
+/** Counts what is left at a server. A bucket that was used leaves only its hash, and marks. */
 const left = (server, stage) =>
   leftInTheEnd(async () => {
     const all = await server.call('KEYS', `{wl:${stage.options.bucket}}*`);
@@ -49,7 +49,7 @@ const engine = {
   name: 'redis',
   forgets: true,
   start: ({ isDurable = false } = {}) => startRedis(isDurable ? { settings: durable } : {}),
-  // Each test has another kind of client.
+  // Each configuration is for another kind of client.
   configOf: (port) => ({ kind: kinds[turns++ % kinds.length], port }),
   left,
 };
@@ -71,7 +71,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
       await losesGrants(engine, own);
       await own.stop();
     });
-    test('if the server has synced only the bucket, as one does that syncs every second', async () => {
+    test('if the server has synced only the bucket, as a sync every second may', async () => {
       const own = await start('always');
       await losesGrants(engine, own, () => own.call('CONFIG', 'SET', 'appendfsync', 'no'));
       await own.stop();
@@ -90,7 +90,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     await clockJumps(engine, await startRedis({ clock }), clock);
   });
 
-  test('Sentinel promotes a replica that missed a grant: its holder knows before the next one', async () => {
+  test('Sentinel promotes a replica that missed a grant: its holder knows in time', async () => {
     const primary = await engine.start();
     const replication = await FaultyProxy.open(primary.port);
     const replica = await startRedis({ primary: replication });
@@ -119,7 +119,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     await replica.stop();
   });
 
-  test('R5: an old primary that is asked again grants nothing that its successor has granted', async () => {
+  test('R5: an old primary that is asked again grants nothing of its successor', async () => {
     const old = await engine.start();
     const replica = await startRedis({ primary: old });
     const replace = async () => {
@@ -149,13 +149,13 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
       }
       await stage.close();
       assert.deepEqual(reasonsOf(stage), []);
-      // Before it would be found by a renewal.
+      // This is before a renewal would find the grant.
       judge(stage, { within: LONG / 4, left: await left(own, stage) });
       await own.stop();
     });
   }
 
-  /** A primary goes on after a replica of it was promoted. */
+  /** Promotes a replica while its primary goes on. */
   async function split({ isStrict }) {
     const settings = ['--min-replicas-max-lag', '1'];
     const primary = await startRedis({ settings });

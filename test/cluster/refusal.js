@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 
-/** Nothing is held, so no lease has to last. */
+/** The lease is short, because no lock is held. */
 const TTL = 2_000;
 
 /** Resolves when a bucket is open, however often an attempt fails. */
@@ -16,10 +16,11 @@ const isOpen = async (bucket) => {
 };
 
 /**
- * Requests of an open bucket fail while its server refuses it, and are served afterwards.
+ * Checks that requests of an open bucket fail while its server refuses it, and are served
+ * afterwards.
  * @param bucket
  * @param {string} code of the errors meanwhile
- * @param {() => Promise<unknown>} refuse has the server do so, also on the connections there are
+ * @param {() => Promise<unknown>} refuse makes the server refuse, even on existing connections
  * @param {() => Promise<unknown>} serve
  */
 async function outlivesRefusal(bucket, code, refuse, serve) {

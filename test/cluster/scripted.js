@@ -263,7 +263,7 @@ function renewalOf(words, steps) {
  *   ended s1                   the end of a session, which is answered
  *   sweep                      a sweep is called and answered
  *   ready                      is read; announces `ready`, or `ready rejects` and the reason
- *   query                      is answered by `listed 1=7 other=8`, the requests that it finds; also
+ *   query                      is answered by `listed 1=7 other=8`, the requests it finds; also
  *                              `holders`, whose tokens are announced; `marked x` reads a mark
  *   progress x, outage x       announces the progress of a request, or why it is not answered
  *   close                      disposes the adapter, which is answered by `disposed`

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The session, with answers that come when, and in the order in which, it is hardest for it. */
+/** Plays scripts for the session, with answers at the times and in the orders hardest for it. */
 
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
@@ -38,7 +38,8 @@ const SCRIPTS = {
     'sent D: request 3; D answers granted 3: granted x 3',
   ],
   'a renewal that lists a lock that the same manager has stolen since does not grant it': [
-    'queue x; wait 0.34 ttl; renewal asked; steal y; sent B: steal 2; B answers granted 2: granted y 2',
+    'queue x; wait 0.34 ttl; renewal asked; steal y; sent B: steal 2',
+    'B answers granted 2: granted y 2',
     'renewal 1=1; hint stolen 1 me; sent C: request 3',
   ],
   'a theft that is reported before its grant follows the grant': [
@@ -439,7 +440,7 @@ const WINDOW = {
   ],
 };
 
-/** A session that has not been open. */
+/** The session has not been open. */
 const NEW = {
   'ready keeps the process alive until the session is open': [
     'refs 1; ready; opened s1: ready; refs 0; ready: ready',
@@ -465,7 +466,7 @@ const NEW = {
   ],
 };
 
-/** The machine sleeps, and its monotonic clock with it; of a continuous one see rules.test.js. */
+/** The machine sleeps, and its monotonic clock with it; rules.test.js tests a continuous clock. */
 const ASLEEP = {
   'a lock is lost when the machine wakes up after its lease': [
     'hold x; sleep 20000; remaining 0: lost x expired',
@@ -489,7 +490,7 @@ const LONG = {
   ],
 };
 
-/** An engine that ends leases by itself, and pushes the grants that this makes possible. */
+/** The engine ends leases by itself, and pushes the grants that this makes possible. */
 const PUSHED = {
   'nothing is checked for a waiting request once there is no quarantine': [
     'wait 0.34 ttl; renewal; wait 1; sweep; renewal; queue x; wait 0.25 ttl; no call is made',
@@ -522,14 +523,14 @@ describe('without a continuous clock', () => play(ASLEEP, { clock: { isContinuou
 describe('with a long ttl', () => play(LONG, { ttl: LONG_TTL }));
 describe('of an engine that ends leases', () => play(PUSHED, { can: { endsLeases: true } }));
 
-/** Makes a request, and has it answered. */
+/** Makes a request, and answers it. */
 async function asked(stage, owner, answer, more = {}) {
   const place = stage.ask({ owner, ...more });
   await stage.answer('step', [answer]);
   return place;
 }
 
-/** Renewals and checks that change nothing. */
+/** Answers renewals and checks, and changes nothing. */
 const quiet = { renew: () => renewal(), sweep: () => {} };
 
 test('a lease whose end a look at the clock finds is lost in a microtask', async () => {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Sessions in a world of their own: what their users see of servers that fail, refuse and return. */
+/** Tests what users of a session see of servers that fail, refuse and return, in a world. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -24,7 +24,7 @@ const until = (client, state, milliseconds) =>
 
 const refusal = (code = 'FATAL') => Object.assign(new Error('not for you'), { code });
 
-/** A client of a server that refuses calls, by the errors that a test gives for them. */
+/** Wraps an adapter, so that its calls fail with the errors that a test sets for them. */
 const refusing = (refuses) => (adapter) => {
   for (const call of ['open', 'hello', 'renew', 'query', 'marked']) {
     const original = adapter[call];
@@ -106,7 +106,7 @@ describe('an outage', () => {
 
 for (const kind of ['FATAL', 'REFUSED']) {
   for (const call of ['open', 'hello', 'renew']) {
-    test(`a server that refuses ${call} with ${kind} fails requests until it does not`, async () => {
+    test(`requests fail until a server no longer refuses ${call} with ${kind}`, async () => {
       const refuses = call === 'open' ? { open: refusal(kind) } : {};
       const client = cluster.start({ wrap: refusing(refuses) });
       const early = call === 'open' ? [cluster.request(client, 'a')] : [];
@@ -128,12 +128,12 @@ for (const kind of ['FATAL', 'REFUSED']) {
   }
 }
 
-/** Whether a lock is held still after its connection was cut so often, by who is so far away. */
+/** Whether a lock outlasts so many cuts of a connection with this round trip. */
 async function survives({ ttl, roundTrip, cuts }) {
   const own = new Cluster({ server: { ttl } });
   const wrap = (adapter) => {
     const { hello } = adapter;
-    // With all that comes before it: TCP, TLS, a login, a subscription.
+    // The delay includes all that comes before the call: TCP, TLS, a login, a subscription.
     adapter.hello = async (...args) => {
       await new Promise((resolve) => own.world.after(7 * roundTrip, resolve));
       return hello.apply(adapter, args);
@@ -144,7 +144,7 @@ async function survives({ ttl, roundTrip, cuts }) {
   client.network.delay = roundTrip / 2;
   const held = await own.hold(client, 'a');
   for (let i = 0; i < cuts; i++) {
-    // At another place between two renewals each time.
+    // Each cut comes at another place between two renewals.
     await own.world.advance(2 * ttl + (i / cuts) * (ttl / 3));
     client.network.cut();
   }
@@ -176,7 +176,7 @@ test('the channel locks.session publishes each state of a session', async () => 
   assert.deepEqual(states, ['opening', 'open', 'suspect', 'open', 'closed']);
 });
 
-test('a keeper extends no lease of a session that is cut off while its adapter is made', async () => {
+test('a keeper extends no lease if its session is cut off while its adapter is made', async () => {
   const machine = new Machine(cluster.world);
   const cells = new LeaseCells();
   const keeping = { ticket: 1, seen: undefined, ttl: TTL, margin: 1, maxBlocked: 10 * TTL };

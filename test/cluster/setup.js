@@ -1,6 +1,6 @@
 'use strict';
 
-/** A server and its clients, in a world. */
+/** Creates a server and its clients in a simulated world. */
 
 require('../../lib/index.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
@@ -15,8 +15,8 @@ const TTL = 10_000;
 const MAX_BLOCKED = 3 * TTL;
 
 /**
- * The keeper's thread of a client, which runs while the client's event loop is blocked. Its clocks are
- * those of the client.
+ * The keeper's thread of a client, which shares the client's clocks, and runs while its event loop
+ * is blocked.
  */
 class KeeperThread {
   #world;
@@ -37,7 +37,7 @@ class KeeperThread {
     return keeper;
   }
 
-  /** Takes a while, as the module of a user may. */
+  /** Takes some time, as the import of a user's module may. */
   async #makeAdapter() {
     await new Promise((resolve) => {
       this.#world.after(TTL / 1000, () => this.machine.run(resolve));
@@ -54,7 +54,7 @@ class KeeperThread {
   }
 }
 
-/** The requests that a backend has granted, by token and name. */
+/** Collects the requests that a backend has granted, by token and name. */
 function grantsOf(backend) {
   const granted = new Map();
   const note = (request) => {
@@ -89,7 +89,7 @@ class Cluster {
     });
   }
 
-  /** A client that is not open yet. */
+  /** Starts a client, which is not open yet. */
   start({
     name = `client ${this.clients.length + 1}`,
     ttl = TTL,
@@ -137,7 +137,7 @@ class Cluster {
     await this.world.until(() => isDone);
   }
 
-  /** Requests a lock and does not wait for it: `{ lock, promise, release, isSettled, value, error }`. */
+  /** Requests a lock: `{ lock, promise, release, isSettled, value, error }`. */
   request(client, name, options = {}) {
     const waiting = deferred();
     const request = { lock: undefined, isSettled: false, release: waiting.resolve };
@@ -153,7 +153,7 @@ class Cluster {
     return request;
   }
 
-  /** Requests a lock and goes on until it is granted. */
+  /** Requests a lock, and waits until it is granted. */
   async hold(client, name, options) {
     const request = this.request(client, name, options);
     await this.world.until(() => request.lock);

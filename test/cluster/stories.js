@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Random stories of several sessions, told to an engine and to the reference engine (memory.js) step
- * by step. After each step both must say the same: the answers, what each session has, and what
- * `query` shows of each name. Time passes as the story says: on both sides the clock is the test's.
+ * Runs random stories of several sessions, step by step, on an engine and on the reference engine
+ * (memory.js). After each step, both must agree: on the answers, on the locks and requests of each
+ * session, and on what `query` shows of each name. Time passes as the story says, and both sides
+ * use the test's clock.
  */
 
 const assert = require('node:assert/strict');
@@ -14,25 +15,25 @@ const { valuesOf } = require('../helpers/locks.js');
 const { clientOf } = require('./contract.js');
 const { MemoryServer } = require('./memory.js');
 
-/** Milliseconds of a lease: far more than a story takes, so that only the story ends one. */
+/** The length of a lease in milliseconds. A story is far shorter, so only its actions end one. */
 const TTL = 600_000;
-/** Milliseconds of the story's time that pass at once: three times that ends a lease, twice does not. */
+/** Time passes in steps of so many milliseconds: three of them end a lease, two do not. */
 const PASS = 0.35 * TTL;
-/** Milliseconds by which somebody sets the clock of the server. */
+/** A user sets the server's clock by so many milliseconds. */
 const JUMP = 7_200_000;
 const SESSIONS = 3;
 const RUNS = Number(process.env.STORY_RUNS ?? 24);
 /**
- * The same stories each time; others by hand: `STORY_SEED=7 STORY_RUNS=200`; one that has failed:
- * `STORY_PATH=11:6:4`, as the failure tells.
+ * The seed is fixed, so each run has the same stories. `STORY_SEED=7 STORY_RUNS=200` runs others,
+ * and `STORY_PATH=11:6:4` repeats the one that a failure prints.
  */
 const SEED = Number(process.env.STORY_SEED ?? 20261126);
 const { STORY_PATH } = process.env;
-/** How many are told at the same time: they mostly wait. */
+/** So many stories run at the same time, as they mostly wait. */
 const LANES = 3;
-/** Milliseconds after which no shorter story is looked for; 0 for not to look for one at all. */
+/** After so many milliseconds, no shorter failing story is looked for; with 0, none is at all. */
 const LIMIT = Number(process.env.STORY_LIMIT ?? 120_000);
-/** Milliseconds in which a hint has to come; what is late fails, so it is far more than it takes. */
+/** A hint that is later than this fails the story. This is far longer than a hint takes. */
 const PATIENCE = Number(process.env.STORY_PATIENCE ?? 20_000);
 
 /** The labels of requests that pass begin with this. */
@@ -41,19 +42,19 @@ const PASSES = 'passes ';
 let stories = 0;
 let lives = 0;
 
-/** A request of the session of another bucket. */
+/** A request of a session of another bucket. */
 const PLAIN = {
   ...{ mode: 'exclusive', limit: 0, weight: 0, maxPending: -1, priority: 0, group: 0 },
   label: 'elsewhere',
 };
 const KEEP = 1e9;
 
-/** More tokens than any server gives in a story. */
+/** More tokens than a server gives in a story. */
 const FAR = 1_000_000_000_000n;
-/** So many more others may have been granted than anybody tells of (R5). */
+/** An engine skips so many tokens, as others may have been granted more than a client saw (R5). */
 const LEAP = 999_999n;
 const NOTHING_SEEN = { life: '', token: 0n };
-/** The least priority that there is, and the greatest, which is the largest limit, too. */
+/** The least and the greatest priority; the latter is also the largest limit. */
 const LEAST = -(2 ** 31);
 const MOST = 2 ** 31 - 1;
 
@@ -65,25 +66,24 @@ const PROBES = [
   { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, other: MOST },
 ];
 
-/** A request that may not wait. */
+/** A request that must not wait. */
 const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
 
-/** A request that waits. */
 const WAITER = { ...ATTEMPT, kind: 'request' };
 
 /** Labels that users may give. */
 const LABELS = ['', 'a b', 'two\nlines', '\ud800 \0', '1|2 x 3'];
 
-/** The names of a story: nobody else's, prefixes of one another, and hard to tell apart. */
+/** The names of a story are its own, are prefixes of one another, and are hard to tell apart. */
 function namesOf(story) {
   const long = `${story} ${'x'.repeat(600)}`;
   return [`${story}`, `${long}\ud83d`, `${long}\ufffd`, `${story} \0\ud800/*{}`];
 }
 
-/** What is published. */
+/** The texts that are published. */
 const text = fc.constantFrom('1', '"\u2028 \ud83d\ude00 é \\n"', `"${'x'.repeat(4094)}"`, '');
 
-/** @param {any} can what an engine can, and the names of the operations */
+/** @param {any} can the abilities of the engine, and the names of the operations */
 function operation({ groups, keeps, names, data = false }) {
   const name = fc.constantFrom(...names);
   const asked = fc.record({
@@ -94,7 +94,7 @@ function operation({ groups, keeps, names, data = false }) {
     name,
     mode: fc.constantFrom('exclusive', 'shared', 'shared'),
     weight: fc.constantFrom(1, 2, 2, 3),
-    // Another limit than that of the name.
+    // A limit that may differ from that of the name.
     other: fc.constantFrom(...new Array(10).fill(0), 3, MOST),
     maxPending: fc.constantFrom(-1, -1, -1, 0, 1, 2),
     priority: fc.constantFrom(0, 0, 0, 1, -1, MOST, LEAST),
@@ -122,7 +122,7 @@ function operation({ groups, keeps, names, data = false }) {
   );
 }
 
-/** @returns a story of few or more names: the actions, each of a session */
+/** @returns a story of few or more names: the actions, each with its session */
 const storyOf = (can) =>
   fc.oneof(
     { weight: 3, arbitrary: NAMES.chain((names) => actionsOf({ ...can, names })) },
@@ -132,8 +132,8 @@ const storyOf = (can) =>
 const NAMES = fc.constantFrom([0], [3], [0, 3], [0, 0, 0, 0, 1, 2, 3, 3]);
 
 /**
- * A lock is handed from one to the next, or somebody gives up. Of many that wait, an engine may read
- * only the first.
+ * A holder hands its lock to the next waiter, or a waiter gives up. Queues get long, because an
+ * engine may read only the first waiters.
  */
 const turnOf = ({ keeps }) =>
   fc.record({
@@ -216,7 +216,7 @@ const actionsOf = (can) => {
   }
   const [step, ...others] = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
   const length = { minLength: 1, maxLength: 30, size: 'max' };
-  // Each story has some of the actions, which then meet one another more often.
+  // Each story uses some kinds of actions, which therefore meet one another more often.
   return fc
     .subarray(others, { minLength: 4 })
     .chain((some) => fc.array(fc.oneof(step, ...some), length));
@@ -243,40 +243,40 @@ const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick
 
 const reborn = { kind: 'rebirth', session: 0, isAhead: false };
 
-/** Stories that have told a difference once. */
+/** Stories that once found a difference. */
 const OLD_STORIES = [
   // A session gives back some of its units.
   [hold(0, share(2), share(1)), hold(1, share(2)), endOf(0, 0)],
   // Refused requests do not count as waiting.
   [hold(0, {}), hold(1, { maxPending: 0 }, { maxPending: 1 }, { maxPending: 1 })],
-  // Units of another limit in the step that steals their name from units.
+  // Units of another limit are in the step that steals their name from units.
   [hold(0, units(3)), hold(1, { kind: 'steal' }, units(MOST))],
   // A dead session waits behind a living one.
   [hold(0, {}), hold(1, {}), hold(2, {}), { kind: 'expire', session: 2, isSwept: false }],
-  // A shared request behind one that is refused, as others wait.
+  // A shared request waits behind one that is refused because others wait.
   [hold(0, units(0)), hold(1, { maxPending: 0 }, units(0), units(0))],
-  // Units of the dead go to a session that has some, and waits for its turn behind them.
+  // A dead session's units go to a session that has some, and that waits behind it for more.
   [{ kind: 'expire', session: 0, isSwept: true, name: 3, isAwaited: true }],
-  // A session is opened by who has seen another server; a server that is another one.
+  // A session opens after its client has seen another server; a server is replaced.
   ...[[{ ...reborn, how: 'open' }], [{ ...reborn, how: 'other' }]],
-  // A lock ends with its data.
+  // The data of a lock ends with it.
   [hold(0, {}), { kind: 'publish', session: 0, pick: 0, text: '1' }, endOf(0, 0)],
-  // What withdraws a refused request comes again, when its key is that of another one.
+  // A refused request is withdrawn again when another one has its key.
   [
     ...[hold(0, share(2)), hold(1, { ...share(2), kind: 'ifAvailable' })],
     ...[hold(1, share(2)), hold(1, { name: 1 })],
   ],
-  // A long queue, in which requests of one step are behind others.
+  // In a long queue, requests of one step are behind others.
   [
     ...[hold(0, {}), hold(2, {}, {}, {}, {}), hold(1, ...new Array(45).fill({}))],
     { kind: 'turns', name: 0, turns: new Array(12).fill({ isEnd: true }) },
   ],
-  // A request counts those that wait now, not those that waited when the lock was granted.
+  // `maxPending` counts the requests that wait now, not those that waited at the grant.
   [
     ...[hold(0, {}), hold(1, {}), hold(2, {}, {}, {}), endOf(0, 0), endOf(2, 0)],
     { ...endOf(1, 0), ops: [ends, { ...HOLD, maxPending: 2, priority: 0 }] },
   ],
-  // Another limit is told, whichever is greater, also in a quarantine.
+  // A refusal names the name's limit, whichever limit is greater, even in a quarantine.
   [reborn, hold(0, units(MOST)), hold(1, units(3, { kind: 'ifAvailable' }))],
   [hold(0, units(MOST), units(3, { name: 1 })), hold(1, units(3), units(MOST, { name: 1 }))],
 ];
@@ -289,31 +289,31 @@ const lose = (...given) => ({ ...meet(...given, { isDone: true }), kind: 'lose' 
 const late = (...given) => meet(...given, {});
 const second = { isBefore: true, isSecond: true };
 
-/** The same, for engines whose steps may meet others. */
+/** Old stories for engines whose steps may meet others. */
 const OLD_STORIES_OF_MEETING = [
-  // A theft, while the holder changes, a writer goes, units are given back, another reader comes.
+  // A theft meets a change of the holder, a writer that goes, returned units, or a new reader.
   [hold(0, {}), hold(1, {}), meet(2, theft, 0, ends)],
   [hold(0, reads, {}), hold(1, reads), meet(2, theft, 0, ends)],
   [hold(0, share(), share(2)), hold(1, share(2)), meet(2, { ...share(), ...theft }, 0, ends)],
   [hold(0, reads), meet(2, theft, 1, reads)],
-  // Who steals from itself, and is robbed before that.
+  // A session steals from itself just after another session stole from it.
   [hold(0, theft), meet(0, theft, 1, theft, { isBefore: true, isHeard: true })],
-  // Units that are given back before somebody waits for them.
+  // A session returns units before another one waits for them.
   [hold(0, share()), hold(1, share()), meet(2, share(2), 1, ends, second)],
-  // Units that another one takes first, and two limits at the same time.
+  // Another session takes the units first, or two sessions set limits at the same time.
   [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
   [meet(0, units(3), 1, units(MOST))],
-  // A lock is stolen before its request is answered, also if the session had its key before.
+  // A lock is stolen before its request is answered, or from a session that had its key before.
   [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
   [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
   [{ ...lose(0, {}, 1, theft), forgets: true, isLate: true }],
-  // The refusal of another limit that was lost is that also when it would fit by now.
+  // The lost answer of a refusal comes again, although the request would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
-  // A request waits, is granted the lock, and then its answer is looked for, or comes.
+  // A waiting request is granted before its answer is looked for, or before its answer comes.
   [hold(1, {}), lose(0, {}, 1, ends)],
   [reborn, { kind: 'calm', session: 1, op: hold(1, {}).ops[0], isMet: true }],
-  // Another one waits for a lock when its holder gives it up to ask for it again.
+  // Another session waits for a lock when its holder releases it and requests it again.
   [{ ...meet(0, {}, 1, {}), isTurn: true }],
   // The connection is lost again while the answer is looked for, or between two transactions.
   [{ ...lose(0, {}, 0, ends), lostAt: 3 }],
@@ -322,13 +322,13 @@ const OLD_STORIES_OF_MEETING = [
 
 const [passed, unswept] = [true, false].map((isSwept) => ({ kind: 'pass', session: 0, isSwept }));
 
-/** The same, for engines whose clock is the test's. */
+/** Old stories for engines whose clock is the test's. */
 const OLD_STORIES_OF_TIME = [
   // Tokens get ahead of those that others may have been granted.
   [asked, { ...reborn, isAhead: true }, hold(1, { name: 1 }), passed, passed, passed],
-  // A mark that is over, and the clock is set back.
+  // A mark ends, and then the clock is set back.
   [asked, markedFor(0.25), { kind: 'jump', session: 0, isBack: true, name: 1 }, looked],
-  // A short mark of a quarantine.
+  // A short mark is set in a quarantine.
   [asked, reborn, markedFor(0.25), looked],
   // The clock is set back to before the end of a quarantine.
   [reborn, passed, passed, passed, { kind: 'jump', session: 0, isBack: true, name: 0 }],
@@ -342,20 +342,20 @@ const OLD_STORIES_OF_TIME = [
   [reborn, hold(1, { kind: 'pass' }, { kind: 'pass', name: 3 }), ...new Array(3).fill(unswept)],
 ];
 
-/** The reference engine, with clocks that stand still. */
+/** The reference engine, with clocks that only a story moves. */
 class Reference {
   now = 1e6;
-  /** Milliseconds for which marks have lasted: somebody may set this clock. */
+  /** Marks last by this clock, in milliseconds, which a story may set. */
   wall = 1e9;
   #server;
 
-  /** @param {import('./contract.js').Engine} engine that it does as */
+  /** @param {import('./contract.js').Engine} engine whose rules the reference follows */
   constructor({ keepsNoLimit = false, epochsEndSessions = false }) {
     const clock = { monotonic: () => this.now, wall: () => this.wall, run: (work) => work() };
     this.#server = new MemoryServer(clock, { limits: !keepsNoLimit, survives: !epochsEndSessions });
   }
 
-  /** A client like that of the contract, as far as stories need it, with the hints that it gets. */
+  /** Makes a client like that of the contract, as far as stories need it, which keeps its hints. */
   client(clientId, before) {
     const server = this.#server;
     const hints = [];
@@ -393,37 +393,36 @@ class Reference {
   endQuarantine = async () => this.#server.endQuarantine();
   replace = async () => this.#server.failOver(() => false);
 
-  /** The wall clock moves. A mark that is over stays over, also if the clock is set back. */
+  /** Moves the wall clock. A mark that is over stays over, even if the clock is set back. */
   async shift(milliseconds) {
     this.#server.marked('');
     this.wall += milliseconds;
   }
 }
 
-/** One story, on both engines at the same time. */
+/** Runs one story on both engines at the same time. */
 class Telling {
   #engine;
   #reference;
   #names = namesOf(++stories);
-  /** The sessions: the clients of both sides, the requests, the last step, whether it lives. */
+  /** The sessions: the clients of both sides, the requests, the last step, whether it is alive. */
   #sessions = [];
-  /** The session of another bucket. */
   #stranger;
   #used = [];
   #looks = 0;
-  /** What the last query showed, by side. */
+  /** The entries of the last query, by side. */
   #shown = [[], []];
-  /** The dead are not swept yet: what waits behind them is granted by then, or before. */
+  /** Until dead sessions are swept, requests behind them may be granted already, or not. */
   #hasDead = false;
-  /** Time has passed since the last comparison, and nothing else. */
+  /** Whether only time has passed since the last comparison. */
   #hasPassed = false;
-  /** When the quarantine is over, by the wall clock: if that is set back, it begins anew. */
+  /** The end of the quarantine by the wall clock; it begins anew if that clock is set back. */
   #carefulUntil = 0;
-  /** The epochs and tokens of other servers that clients have told of, by side. */
+  /** The epochs and tokens of other servers that clients have reported, by side. */
   #seen = [];
-  /** The greatest token by name ('': one that a client told of), by side. */
+  /** The greatest token by name, and as '' the one that a client reported, by side. */
   #greatest = [new Map(), new Map()];
-  /** Of new tokens, since others may have been granted more than a client told of; by side. */
+  /** New tokens exceed these, by side: others may have been granted more than clients report. */
   #least = [0n, 0n];
 
   constructor(engine) {
@@ -457,7 +456,7 @@ class Telling {
       );
   }
 
-  /** In another bucket, all names are marked and held by somebody else, whatever happens here. */
+  /** Checks that all names of another bucket are still marked and held there. */
   async #checkStranger() {
     const { adapter, renew } = this.#stranger;
     const { alive, mine } = await renew();
@@ -495,12 +494,12 @@ class Telling {
   async tell(action) {
     await this[action.kind](action, this.#sessions[action.session]);
     await this.#engine.verify?.();
-    // A hint need not come if a renewal says the same before.
+    // A hint may be missing if an earlier renewal says the same.
     await this.#hear();
     await this.#compare();
   }
 
-  /** Calls both sides, and compares what is `shown` of their answers. */
+  /** Calls both sides, and compares what `shown` selects of their answers. */
   async #both(session, call, shown = (answer) => answer) {
     const said = session.clients.map(async (client) => {
       try {
@@ -521,7 +520,7 @@ class Telling {
     await this.#steps([ops], session);
   }
 
-  /** Publishes with a lock, or with a request that waits, has ended, was refused, or is another's. */
+  /** Publishes with a lock, or with a request that waits, ended, was refused, or is another's. */
   async publish({ pick, text }, session) {
     const { isAlive } = session;
     const isOwn = ({ ref }) => session.asked.some((op) => op.ref === ref);
@@ -536,7 +535,7 @@ class Telling {
     await this.#say(session, session.last);
   }
 
-  /** All do the same, under the same numbers; one of them begins. */
+  /** All sessions run the same step with the same refs, one after the other. */
   async crowd({ ops, session: first }) {
     const refs = Math.max(...this.#sessions.map((session) => session.refs));
     for (const i of this.#sessions.keys()) {
@@ -547,8 +546,8 @@ class Telling {
   }
 
   /**
-   * A session that holds a name ends its locks, while others ask for it. In the end the lease of
-   * one that asks for it often may run out.
+   * A session that holds a name ends its locks, while others request the name. At the end, the
+   * lease of a session with many requests may run out.
    */
   async turns({ name, turns, isDeadly }) {
     const { adapter } = this.#sessions[0].clients[0];
@@ -574,7 +573,7 @@ class Telling {
     await this.expire({ isSwept: this.#engine.tellsOfDead === true }, most);
   }
 
-  /** Several steps under way. */
+  /** Runs several steps at once. */
   async burst({ steps }, session) {
     await this.#steps(steps, session);
   }
@@ -583,7 +582,7 @@ class Telling {
     session.known = session.refs;
     let group = 0;
     const all = steps.map((ops) => ops.flatMap((op) => this.#opsOf(op, session, ++group)));
-    // Ends of a session that is dead may be answered, or not.
+    // An end by a dead session may be answered, or not.
     const isOfUse = (made) => session.isAlive || made.some(({ kind }) => kind !== 'end');
     const made = all.filter((step) => step.length > 0 && isOfUse(step));
     if (made.length === 0) return;
@@ -595,9 +594,9 @@ class Telling {
     await this.#letMarksEnd(session, made.flat());
   }
 
-  /** Says some steps; `isAgain` if their answers may be older than what became of them since. */
+  /** Sends steps; with `isAgain`, their answers may be older than what has happened since. */
   async #say(session, steps, isAgain = false) {
-    // A request that a later end grants is answered as granted, or a hint tells of the grant.
+    // If a later end grants a request, its answer says so, or a hint does.
     const isOpen = isAgain || steps.some(({ made }) => made.some(isEnd));
     const tokens = [];
     const calls = steps.map(({ made, number }, i) =>
@@ -626,18 +625,18 @@ class Telling {
     );
   }
 
-  /** A step comes again, also over another connection, because its answer was lost. */
+  /** Sends a step again, maybe over another connection, because its answer was lost. */
   async again({ isCut }, session) {
     if (isCut) await this.hello({}, session);
-    // Ends of a session that is dead may be answered, or not.
+    // An end by a dead session may be answered, or not.
     const isOfUse = session.last.some(({ made }) => !made.every(isEnd));
     if (session.isAlive || isOfUse) await this.#say(session, session.last, true);
   }
 
   /**
-   * A step gets lost with the connection, or its answer does, and another session does something; the
-   * server may forget what there was before. `isLate`: the other one does that while the server is
-   * asked how it is now. `lostAt`: so many calls later the connection is lost once more.
+   * A step or its answer gets lost with the connection, another session acts, and the server may
+   * forget the step. With `isLate`, the other session acts while the server is asked for the state.
+   * With `lostAt`, the connection is lost once more after so many calls.
    */
   async lose(action, session) {
     const { op, other, by, forgets, isBehind, isDone, isLate, lostAt = 0, more = null } = action;
@@ -654,7 +653,7 @@ class Telling {
     await real.step(made, number).catch(() => {});
     real.meets();
     const their = other.kind === 'end' ? this.#lastOf(another, name, other) : other;
-    // An engine may need several transactions for several operations, and nobody acts between them.
+    // An engine may use several transactions for several operations; no session acts in between.
     let meeting = another === session || made.length > 1 ? Promise.resolve() : undefined;
     const meet = () => {
       meeting ??= this.#steps([[their]], another);
@@ -675,21 +674,18 @@ class Telling {
     await meet();
   }
 
-  /**
-   * Another session does something just before a step is done, or its second attempt is, or before it
-   * is answered.
-   */
+  /** Another session acts just before a step or its second attempt runs, or before its answer. */
   async meet({ op: drawn, other, by, isBefore, isHeard, isSecond, isTheft, isTurn }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
     const isRequest = drawn.kind !== 'end' && drawn.kind !== 'group';
     const op = isTheft && isRequest ? { ...drawn, kind: 'steal' } : drawn;
-    // In the same transaction it may give up what it has of the name.
+    // The step may release the session's lock of the name in the same transaction.
     const isOne = isRequest && op.kind !== 'steal';
     if (isTurn && isOne) await this.#steps([[{ ...WAITER, name: op.name }]], session);
     const turn = isTurn && isOne ? [this.#lastOf(session, op.name, ends)] : [];
     const made = this.#oneStep([...turn.filter(({ of }) => of), op], session);
-    // They meet at a name.
+    // Both steps use one name.
     const name = op.name ?? other.name;
     const their = other.kind === 'end' ? this.#lastOf(another, name, other) : { ...other, name };
     if (!made || !this.#oneStep([their], another)) return;
@@ -704,7 +700,7 @@ class Telling {
       if (!isBefore) await say(0, session);
       await say(0, another);
       await say(1, another);
-      // A session hears of a theft even before its step is answered.
+      // A session is notified of a theft even before its step is answered.
       if (!isBefore || isHeard) await this.#hearOf(session, ({ thief }) => thief);
     };
     session.clients[1].meets({ meet, isBefore, isSecond: isBefore && isSecond });
@@ -719,19 +715,19 @@ class Telling {
       const [{ made: ops }] = one.last;
       const [expected, actual] = answers.map((all) => all.get(one));
       one.clients[1].told.push(...grantsOf(actual, ops));
-      // The answer may show what the other session has done since.
+      // The answer may include later effects of the other session.
       const shown = (all) => all.map((answer, i) => answerOf(answer, ops[i], one === first));
       assert.deepEqual(shown(actual), shown(expected));
     }
   }
 
-  /** The end of the last request of a name, if there is one. */
+  /** Sets `of` to the last request of a name that has not ended, if there is one. */
   #lastOf({ asked, ended }, name, end) {
     const isIt = ({ ref, ...op }) => op.name === this.#names[name] && !ended.has(ref);
     return { ...end, of: asked.findLast(isIt)?.ref };
   }
 
-  /** Operations as the next step of a session, if there are any. */
+  /** Makes operations the next step of a session, if there are any. */
   #oneStep(ops, session) {
     session.known = session.refs;
     if (!session.isAlive) return undefined;
@@ -751,18 +747,18 @@ class Telling {
     );
   }
 
-  /** A lease ends, maybe of one who shares a name; the next request, or a sweep, has to notice. */
+  /** Ends a lease, maybe of a session that shares a name; the next request or a sweep notices. */
   async expire({ isSwept, name, isAwaited = false }, session) {
     if (!session.isAlive) return;
     const plain = { ...WAITER, name };
     const shared = { ...plain, mode: 'shared', weight: 2, other: 0 };
-    // Another one has some units, waits for those of the dead, and for its turn behind that.
+    // Another session has some units, and waits behind the dead one for its units.
     const other = isAwaited && this.#alive.find((one) => one !== session);
     if (other) await this.#steps([[{ ...shared, weight: 1 }]], other);
     if (name !== undefined) await this.#steps([[shared]], session);
     if (other) await this.#steps([[shared, plain]], other);
     await this.#each(session, ({ session: id }, i) => this.#sides[i].expire(id));
-    // Before that, who is told of the end of a lease grants what it can, a moment later.
+    // A session that is notified of the end of a lease grants what it can a moment later.
     const isTold = other && this.#engine.tellsOfDead === true;
     await this.#loses(session, isSwept || isTold, name);
   }
@@ -777,7 +773,7 @@ class Telling {
     else await this.#probe(shared);
   }
 
-  /** Somebody asks for each name, and gives that up: the dead are in nobody's way. */
+  /** Requests each name and gives up, to check that dead sessions block no request. */
   async #probe(shared = -1) {
     const [session] = this.#alive;
     if (!session) return;
@@ -794,8 +790,8 @@ class Telling {
   }
 
   /**
-   * A session is closed, maybe over the connection of another one, or of the next one, which the same
-   * adapter has opened. The next one begins with the same numbers of steps.
+   * Closes a session, maybe over the connection of another one, or of its successor from the same
+   * adapter. The successor begins with the same step numbers.
    */
   async close({ by, isReopened }, session) {
     await this.#sweep();
@@ -830,14 +826,14 @@ class Telling {
     await this.#both(this.#sessions[0], ({ adapter }) => adapter.marked(this.#names[name]));
   }
 
-  /** Somebody deletes what the server can make again, but for thieves that wait in a quarantine. */
+  /** Deletes what the server can make again, except thefts that wait in a quarantine. */
   async spoil() {
     if (this.#isCareful) return;
     await this.#engine.spoil();
     await this.#probe();
   }
 
-  /** Time passes, in which all renew but those that doze. */
+  /** Lets time pass, in which all sessions renew except those that doze. */
   async pass({ isSwept }) {
     const wasCareful = this.#isCareful;
     this.#hasPassed = true;
@@ -847,7 +843,7 @@ class Telling {
     const isLost = ({ renewed }) => this.#reference.now >= renewed + TTL;
     const lost = this.#alive.filter(isLost);
     for (const session of lost) await this.#loses(session, false);
-    // A request may be the first that comes after a quarantine.
+    // A request may be the first to arrive after a quarantine.
     if (wasCareful && !this.#isCareful && !isSwept) await this.#probe();
     if (isSwept || wasCareful) await this.#sweep();
   }
@@ -863,7 +859,7 @@ class Telling {
     this.#keepOneAwake();
   }
 
-  /** If nobody renewed, a server would take that for a fault of its own. */
+  /** If no session renewed, a server would take that for a fault of its own. */
   #keepOneAwake() {
     const [first] = this.#alive;
     if (this.#alive.every(({ isDozing }) => isDozing) && first) first.isDozing = false;
@@ -874,7 +870,7 @@ class Telling {
     for (const session of this.#sessions) session.isDozing = false;
   }
 
-  /** It is another server, or somebody has seen one, or a token: nothing is granted for a lease. */
+  /** The server is replaced, or a client has seen another one or a token: a quarantine begins. */
   async rebirth({ isAhead, how }, session) {
     if (!session.isAlive) return;
     lives++;
@@ -889,7 +885,7 @@ class Telling {
     } = this.#engine;
     const isOther = how === 'other' && replace !== undefined;
     if (isOther) for (const side of this.#sides) await side.replace();
-    // An engine that takes several steps has each of them look.
+    // An engine with several steps under way notices the replacement in a step.
     if (isOther && window > 1) await this.#steps([[{ ...ATTEMPT, name: 0 }]], session);
     const isOfToken = isAhead && !isOther && !countsApart && greatest.every((token) => token > 0n);
     // A server may have leapt to the time.
@@ -903,7 +899,7 @@ class Telling {
     const index = this.#sessions.indexOf(session);
     const hello = ({ adapter }, i) => (how ? adapter.hello(seen[i]) : adapter.renew(seen[i]));
     const isOpened = how === 'open';
-    // The end of the session may grant something before that.
+    // The end of the session may grant a request before the leap.
     if (!countsApart && (!isOpened || epochsEndSessions))
       this.#least = greatest.map((last, i) => greater(last, seen[i].token) + LEAP);
     if (isOpened) {
@@ -919,7 +915,7 @@ class Telling {
     this.#seen.push(seen);
   }
 
-  /** The quarantine ends before its time, maybe before a step of it is answered. */
+  /** The quarantine ends early, maybe before a step in it is answered. */
   async calm({ op, isMet }, session) {
     const made = isMet && this.#isCareful && op.kind !== 'end' && this.#oneStep([op], session);
     const meet = async () => {
@@ -937,7 +933,7 @@ class Telling {
     await this.#say(session, session.last, true);
   }
 
-  /** A client that tells of a server that was told of before begins no epoch. */
+  /** A client reports an epoch that was reported before, which begins no other one. */
   async retell({ pick }, session) {
     if (!session.isAlive || this.#seen.length === 0) return;
     const seen = this.#seen[pick % this.#seen.length];
@@ -946,11 +942,11 @@ class Telling {
     assert.deepEqual(livesOf(await this.#renew(session, seen)), before);
   }
 
-  /** Somebody sets the clock of the server: nobody loses a lock by that, nor gets one too early. */
+  /** A user sets the server's clock: no session loses a lock by that, nor gets one too early. */
   async jump({ isBack, name }) {
     const [session] = this.#alive;
     const wasCareful = this.#isCareful;
-    // Set ahead, it ends a quarantine.
+    // A clock that is set ahead ends a quarantine.
     if (!session || (!isBack && wasCareful)) return;
     await this.#wakeAll();
     await this.#shift(isBack ? -JUMP : JUMP);
@@ -962,7 +958,7 @@ class Telling {
         assert.ok(alive && grantsIn <= TTL, `${grantsIn} ms of a quarantine`);
       }
     }
-    // The quarantine may have begun anew on one side, so both begin another one.
+    // The quarantine may have begun anew on one side only, so both begin another one.
     if (this.#isCareful) await this.rebirth({ isAhead: false }, session);
   }
 
@@ -982,7 +978,7 @@ class Telling {
     for (const one of lost) await this.#loses(one, false);
   }
 
-  /** Nobody reaches the server for most of a lease, which ends none, not even one that is older. */
+  /** No session reaches the server for most of a lease, which ends none, even an older one. */
   async outage(_, session) {
     if (!session.isAlive || this.#isCareful) return;
     await this.#wakeAll();
@@ -1009,13 +1005,13 @@ class Telling {
     return Promise.all(clients.map(call));
   }
 
-  /** All sessions sweep: after a quarantine the sweep of each grants its own requests. */
+  /** All sessions sweep: after a quarantine, each sweep grants the requests of its own session. */
   async #sweep() {
     for (const session of this.#alive) await this.#each(session, ({ adapter }) => adapter.sweep());
     if (this.#alive.length > 0) this.#hasDead = false;
   }
 
-  /** The operations of an engine that an operation of a story stands for. */
+  /** Translates an operation of a story to those of an engine. */
   #opsOf(op, session, group) {
     if (op.kind === 'end') return this.#endOf(op, session);
     if (op.kind === 'publish') return this.#publicationOf(op, session);
@@ -1028,7 +1024,7 @@ class Telling {
     }));
   }
 
-  /** Names 3 have a limit; others rarely do. */
+  /** Requests for names 3 have a limit; others rarely do. */
   #requestOf({ kind, name, mode, weight, other, maxPending, priority }, session) {
     const isAlone = kind === 'steal' || kind.startsWith('pass');
     const limit = name === 3 ? [3, 0][Math.sign(other)] : other;
@@ -1041,7 +1037,7 @@ class Telling {
       limit: isLimited ? limit : 0,
       weight: isLimited ? weight : 0,
       maxPending: kind === 'request' || kind === 'pass' ? maxPending : -1,
-      // Ahead of who waits behind the dead, who may have been granted it by then, comes nobody.
+      // A request behind dead sessions may be granted already, so no new one may come before it.
       priority: kind === 'steal' ? 0 : this.#hasDead ? LEAST : priority,
       label: `${kind.startsWith('pass') ? PASSES : ''}${LABELS[session.refs % LABELS.length]}`,
       group: 0,
@@ -1056,20 +1052,20 @@ class Telling {
     // Most ends are of requests that have not ended before.
     const open = session.asked.filter((op) => !session.ended.has(op.ref));
     const all = pick % 5 > 0 && open.length > 0 ? open : session.asked;
-    // Small numbers, which are drawn more often, stand for the last ones.
+    // Small numbers, which are drawn more often, stand for the last requests.
     const picked = all.at(-1 - (pick % all.length));
     const { mode, name, ref } = session.asked.find((op) => op.ref === of) ?? picked;
     session.ended.add(ref);
-    // A request behind a dead session may be held already, or not. An engine may know that an end has
-    // set its mark for longer than the mark lasts, but no session sends such an end twice.
+    // A request behind a dead session may be held already, or not. An engine may remember the end
+    // that has set a mark for longer than the mark lasts, but no session sends such an end twice.
     const marks = mode === 'exclusive' && !this.#hasDead && !session.marking.has(ref) ? markFor : 0;
     if (marks > 0) session.marking.add(ref);
-    // A session can lack only the names of requests that the server had before the step.
+    // A session lacks only the names of requests that the server had before the step.
     const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
     return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, markFor: marks }];
   }
 
-  /** A session publishes with what it knows to hold, which others may have stolen. */
+  /** A session publishes with a lock that it believes to hold, though others may have stolen it. */
   #publicationOf({ pick, text }, { asked, held }) {
     const known = asked.filter(({ ref }) => held[0].has(ref));
     if (known.length === 0 || this.#hasDead) return [];
@@ -1077,7 +1073,7 @@ class Telling {
     return [{ kind: 'publish', ref, name, data: text }];
   }
 
-  /** A mark of less than a millisecond is over soon, by the clock of the server. */
+  /** Waits for marks of less than a millisecond to end, by the clock of the server. */
   async #letMarksEnd(session, ops) {
     const short = ops.filter(({ kind, markFor }) => kind === 'end' && markFor > 0 && markFor < 1);
     if (short.length > 0) this.#reference.wall += 1;
@@ -1102,7 +1098,7 @@ class Telling {
     assert.deepEqual(order(actual), order(expected));
   }
 
-  /** Each session is told of what the reference tells it of. */
+  /** Waits until each session has the hints that the reference sent. */
   async #hear() {
     for (const session of this.#sessions) {
       if (session.isAlive) await this.#hearOf(session, () => true);
@@ -1110,9 +1106,9 @@ class Telling {
     }
   }
 
-  /** @param {any} session @param {(hint: any) => unknown} isIt which hints of the reference */
+  /** @param {any} session @param {(hint: any) => unknown} isIt selects hints of the reference */
   async #hearOf({ clients: [{ hints }, { told }], ended }, isIt) {
-    // A step may end what it has come to grant, and nobody needs to know of that.
+    // A step may end what it grants, which needs no hint.
     const wanted = hints.filter(isIt).filter(({ ref }) => !ended.has(ref));
     const isTold = ({ ref }) => told.some((event) => event.granted === ref || event.stolen === ref);
     const end = performance.now() + PATIENCE;
@@ -1145,7 +1141,7 @@ class Telling {
           expiries.push(nextExpiryIn);
           const passes = Math.ceil(grantsIn / PASS);
           const all = [...mine].filter(([ref]) => !this.#hasDead || !session.passing.has(ref));
-          // Steps of ends need not be recorded: they may be executed again.
+          // Steps of ends need not be recorded, as they may run again.
           const isKnown =
             this.#engine.tellsNoStep || (step >= session.firm && step <= session.number);
           return [
@@ -1173,7 +1169,7 @@ class Telling {
     this.#hasPassed = false;
   }
 
-  /** A lock or a request of a session. What waits behind the dead may be either. */
+  /** Shows a lock or a request of a session. One that waited behind dead sessions may be either. */
   #shownOf([ref, token]) {
     return this.#hasDead ? `${ref}` : `${ref} ${token > 0n ? 'held' : 'waits'}`;
   }
@@ -1196,7 +1192,7 @@ class Telling {
         assert.equal(session.held[side].get(ref), undefined, `another token of ${ref}`);
         const { name } = session.asked.find((op) => op.ref === ref);
         const last = before[side].get(name) ?? 0n;
-        // Other sessions may have seen grants that came while this one dozed.
+        // Other sessions may have seen grants while this one dozed.
         const least = this.#least[side];
         assert.ok(isLate || (token >= last && token > least), `the token ${token} after ${last}`);
         this.#greatest[side].set(name, greater(this.#greatest[side].get(name) ?? 0n, token));
@@ -1205,16 +1201,16 @@ class Telling {
     }
   }
 
-  /** A theft is told until a renewal was answered, or longer. */
+  /** A theft is reported at least until a renewal was answered. */
   #compareThefts(session, expected = [], actual = []) {
     for (const theft of expected) session.thefts.add(theft);
-    // The answer of a step may have told of a request that has passed.
+    // The answer of a step may have reported the theft of a request that has passed.
     const missing = expected.filter((theft) => !theft.endsWith(' ') && !actual.includes(theft));
     const wrong = actual.filter((theft) => !session.thefts.has(theft) && !theft.endsWith(' '));
     assert.deepEqual({ missing, wrong }, { missing: [], wrong: [] });
   }
 
-  /** Name by name, or all at once. */
+  /** Compares queries of each name, or of all at once. */
   async #showAll(shown) {
     const [session] = this.#sessions;
     const names = this.#looks++ % 2 ? this.#names : [undefined];
@@ -1263,30 +1259,30 @@ function answerOf({ code, limit, token, error }, { group, kind }, isOpen) {
   if (code === 'failed') return `failed: ${error.message}`;
   if (isOpen && ['granted', 'passed', 'queued'].includes(code)) return 'made';
   if (token > 0n) return `${code} by a token`;
-  // One of a group says why it cannot be had, and it need not be the same one.
+  // Several requests of a group may be refused, and the engines need not name the same one.
   if (group > 0 && kind === 'ifAvailable') return 'refused';
   return code === 'otherLimit' ? `${code} ${limit}` : code;
 }
 
 const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, ...more }) =>
-  `${ref} ${JSON.stringify(name.slice(-8))} ${token > 0n ? 'held' : 'waits'} ${mode} of ${clientId} ` +
-  `(${JSON.stringify(label)}) ${weight} of ${limit}, ${more.priority ?? 0}, ` +
+  `${ref} ${JSON.stringify(name.slice(-8))} ${token > 0n ? 'held' : 'waits'} ${mode} ` +
+  `of ${clientId} (${JSON.stringify(label)}) ${weight} of ${limit}, ${more.priority ?? 0}, ` +
   `data ${more.data || ''}`;
 
-/** The entries that exist whether dead sessions are swept yet or not. */
+/** Lists the entries that exist whether dead sessions are swept yet or not. */
 const refsOf = (entries) =>
   entries
     .filter(({ label }) => !label.startsWith(PASSES))
     .map(({ clientId, ref }) => `${ref} of ${clientId}`)
     .sort();
 
-/** The grants that answers contain, as hints. */
+/** Returns the grants of answers as hints. */
 const grantsOf = (answers, made) =>
   answers.flatMap(({ code, token }, i) =>
     token > 0n || code === 'passed' ? [{ granted: made[i].ref }] : [],
   );
 
-/** The holders of a name, in no order, and its waiters in theirs. */
+/** Shows the holders of a name, in no order, and its waiters in theirs. */
 function pictureOf(entries) {
   const isHeld = ({ token }) => token > 0n;
   const waiting = entries.filter((entry) => !isHeld(entry));
@@ -1295,9 +1291,9 @@ function pictureOf(entries) {
 
 /**
  * @param {import('./contract.js').Engine} engine
- * @param {{ lane?: number, share?: number }} [options] `lane`: each tells other stories; `share` of
- *   the stories that are told
- * @returns {Promise<void>} rejects with the shortest story that tells a difference
+ * @param {{ lane?: number, share?: number }} [options] `lane`: each has other stories; `share` of
+ *   the stories
+ * @returns {Promise<void>} rejects with the shortest story that finds a difference
  */
 function check(engine, { lane = 0, share = 1 } = {}) {
   const { hasNoGroups, meets, shift, shortestKeep = 1e-3, window = 1 } = engine;
@@ -1341,8 +1337,8 @@ function check(engine, { lane = 0, share = 1 } = {}) {
 }
 
 /**
- * The test; to be called in a `describe`, beside `contract`. Some stories are told at the same time,
- * each of buckets of its own.
+ * Defines the test, beside `contract` in a `describe`. Some stories run at the same time, each with
+ * buckets of its own.
  * @param {(lane: number) => import('./contract.js').Engine} engineOf
  * @param {number} [share] of the stories that are told
  */

@@ -2,7 +2,7 @@
 
 'use strict';
 
-/** How calls reach etcd, through Node's HTTP client or a `fetch`, at servers that are no etcd. */
+/** Tests how calls reach etcd, through Node's HTTP client or a `fetch`, at imitated servers. */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -42,7 +42,7 @@ async function listening(t, server, scheme = 'http') {
 
 const serve = (t, answer) => listening(t, http.createServer(answer));
 
-/** A server that sends these bytes as soon as it is asked, and then ends the connection. */
+/** Starts a server that answers a connection's first data with these bytes, and ends it. */
 const serveBytes = (t, bytes, end = 'end') =>
   listening(
     t,
@@ -56,7 +56,7 @@ const post = (url, { body = '{}', headers = {}, signal = new AbortController().s
 
 const textFrom = async (url, options) => (await post(url, options)).text();
 
-/** All of a body. */
+/** Reads the whole body. */
 async function bytesOf({ body }) {
   const chunks = [];
   for await (const chunk of body) chunks.push(chunk);
@@ -82,7 +82,7 @@ describe('a call of etcd', () => {
     assert.equal(connections, 1);
   });
 
-  test('rejects where nobody listens, and if its URL has a password', async (t) => {
+  test('rejects if no server listens, or if its URL has a password', async (t) => {
     const server = net.createServer();
     const url = await listening(t, server);
     server.close();
@@ -123,7 +123,7 @@ describe('an answer counts as cut off', () => {
 describe('the abort of a call', () => {
   const reason = new Error('enough');
 
-  /** A call at a server, and a promise of the end of its connection there. */
+  /** Makes a call at a server, and returns a promise of its connection's end there. */
   async function callAt(t, answer = () => {}) {
     const abort = new AbortController();
     const asked = deferred();
@@ -175,7 +175,7 @@ describe('the abort of a call', () => {
   });
 });
 
-test('a connection ends if nobody uses it for a while, but not if only its answer is silent', async (t) => {
+test('an unused connection ends after a while, but not one whose answer is silent', async (t) => {
   const ended = deferred();
   const silent = deferred();
   const url = await serve(t, async (request, response) => {
@@ -202,7 +202,7 @@ test('a connection ends if nobody uses it for a while, but not if only its answe
 });
 
 describe('a connection that is dropped', () => {
-  /** Gateways at a server that answers what is not slow, and the sockets of calls, at both ends. */
+  /** Makes gateways to a server that answers all but slow calls, and lists both ends' sockets. */
   async function callsAt(t) {
     const sockets = [];
     const ports = [];
@@ -246,7 +246,9 @@ describe('a connection that is dropped', () => {
 });
 
 describe('a call that is not answered does not keep a program alive', () => {
-  /** A program that makes a call that is answered, then one that is not, and then has no more to do. */
+  /**
+   * A program whose first call is answered, whose second one is not, and which then has no more.
+   */
   const programOf = (url, fetch) => `
     const { Gateway } = require(${JSON.stringify(path.join(ETCD, 'gateway.js'))});
     const link = new Gateway({ endpoints: ['${url}'], fetch: ${fetch} }).connect();
@@ -290,8 +292,8 @@ describe('the token of a user', () => {
   const EMPTY = '{"error":"etcdserver: user name is empty","code":3}';
 
   /**
-   * A connection with a user, at a server that answers the first request for a token with the first
-   * of `tokens`, and so on, and that refuses calls without the token 'good'.
+   * Opens a connection with a user. Its server answers each request for a token with the next of
+   * `tokens`, and refuses calls without the token 'good'.
    */
   async function linkTo(t, tokens) {
     const url = await serve(t, (request, response) => {
