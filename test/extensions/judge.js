@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The documented meaning of every call with every option (docs/API.md), as plainly as possible: what
- * a program of calls, releases, aborts and passing time leads to, in one thread. The queue is that of
- * test/model/model.js. For comparing with each scope: programs.js.
+ * Derives the documented outcome (docs/API.md) of a program of calls, releases, aborts and passing
+ * time in one thread, as plainly as possible. The queue is that of test/model/model.js, and
+ * programs.js compares each scope with the outcome.
  */
 
 const { OPTIONS } = require('../../lib/extensions/options.js');
@@ -11,7 +11,7 @@ const { LockManagerModel, closesACycle } = require('../model/model.js');
 const { KINDS } = require('./calls.js');
 
 const NEVER = Number.POSITIVE_INFINITY;
-/** Values that the methods of LockManager take of every option. */
+/** Methods of LockManager accept these values of every option. */
 const DEFAULTS = {
   ifAvailable: false,
   mode: 'exclusive',
@@ -49,19 +49,19 @@ function isRefused(kind, given, scope, isTogether) {
   return options.holdTimeout === 0 || options.maxTotal === 0 || options.keep === 0;
 }
 
-/** A time limit, and for how long was waited. */
+/** A time limit, with the time that the request waited. */
 const late = (ask, now) => `ERR_WEB_LOCKS_TIMEOUT ${ask.name} ${now - ask.asked}`;
 
-/** A lock that a call asks for: one of several, or one of an election’s terms. */
+/** A lock that a call asks for: one of several, or that of one term of an election. */
 class Ask {
   state = 'new';
   waitUntil = NEVER;
   holdUntil = NEVER;
   warnAt = NEVER;
   warned = false;
-  /** The locks that it serves. @type {Ask[]} */
+  /** The reentrant requests that this lock serves. @type {Ask[]} */
   served = [];
-  /** The lock that serves it. @type {Ask | undefined} */
+  /** The lock that serves this reentrant request. @type {Ask | undefined} */
   root;
 
   constructor(call, name, options, asked) {
@@ -75,18 +75,18 @@ class Ask {
 }
 
 class Judge {
-  /** What happened to each call, by its id: see programs.js. @type {string[][]} */
+  /** The events of each call, by its id, in the words of programs.js. @type {string[][]} */
   logs = [];
-  /** Names of the locks of which warnings were given. */
+  /** The names of the locks that a warning was given for. */
   warnings = [];
-  /** By name, asks in the order in which they were granted. */
+  /** The requests of each name in the order of their grants. */
   grants = new Map();
   deadlocks = 0;
   #calls = [];
   #marks = new Set();
   #asks = new Set();
   #told = [];
-  /** Elections that pause. */
+  /** The elections that pause. */
   #pauses = new Set();
   #closed = new Set();
   #model = new LockManagerModel((_agent, ask, what) => this.#told.push([ask, what]));
@@ -98,8 +98,6 @@ class Judge {
     this.now = now;
     this.aborted = new Set();
   }
-
-  // What a program does.
 
   /** @param call `{ id, kind, opening, names, modes, options, signal, work, inside }` */
   call(call) {
@@ -122,7 +120,6 @@ class Judge {
     return this.#drain();
   }
 
-  /** The callback of a call ends, or its handle is released. */
   release(id, ending) {
     this.#end(this.#calls[id], ending);
     this.#drain();
@@ -146,7 +143,7 @@ class Judge {
     this.#drain();
   }
 
-  /** A Mutex, RWLock or Semaphore rejects those of its requests that wait. */
+  /** A Mutex, RWLock or Semaphore rejects its waiting requests. */
   cancel(object) {
     for (const call of this.#calls) {
       if (call?.object === object && call.asks.some(({ state }) => state === 'pending'))
@@ -155,12 +152,12 @@ class Judge {
     this.#drain();
   }
 
-  /** @returns {boolean} whether a call holds the lock of a name */
+  /** @returns {boolean} whether the call holds the lock of this name */
   holds(id, name) {
     return this.#calls[id].asks.some((ask) => ask.name === name && ask.state === 'held');
   }
 
-  /** @returns {boolean} whether a call could publish, which a reentrant one does for all of them */
+  /** @returns {boolean} whether the call could publish; a reentrant one shares the text */
   publish(id, name, value) {
     const ask = this.#calls[id].asks.find((it) => it.name === name && it.state === 'held');
     if (!ask) return false;
@@ -168,7 +165,6 @@ class Judge {
     return true;
   }
 
-  /** An opening of the bucket is closed. */
   close(opening) {
     this.#closed.add(opening);
     const own = [...this.#asks].filter(({ call }) => call.opening === opening);
@@ -180,13 +176,13 @@ class Judge {
     this.#drain();
   }
 
-  /** @returns {number} when something happens next; Infinity: never */
+  /** @returns {number} when the next timer is due; Infinity: never */
   get next() {
     const times = [...this.#asks].map((ask) => Math.min(ask.waitUntil, ask.holdUntil, ask.warnAt));
     return Math.min(...times, ...[...this.#pauses].map(({ standsAt }) => standsAt), NEVER);
   }
 
-  /** What is due by now happens. */
+  /** Fires all timers that are due by now. */
   elapse(now) {
     this.now = now;
     for (const ask of [...this.#asks]) {
@@ -212,8 +208,6 @@ class Judge {
     if (option === 'maxTotal' && waiting) this.#fail(ask.call, late(waiting, this.now));
     else this.#giveUp(ask, `${late(ask, ask.grantedAt)} ${this.now - ask.grantedAt} ${option}`);
   }
-
-  // Asking.
 
   #ask(ask) {
     const { call, options } = ask;
@@ -247,7 +241,6 @@ class Judge {
     ask.warnAt = this.now + warnAfter;
   }
 
-  /** The lock that serves a reentrant request. */
   #rootOf(ask) {
     for (const lock of this.#around(ask)) {
       if (lock.name !== ask.name || !lock.options.reentrant) continue;
@@ -257,7 +250,7 @@ class Judge {
     return undefined;
   }
 
-  /** The locks of the callbacks that a request is made in, innermost first. */
+  /** The locks of the callbacks around a request, innermost first. */
   #around({ call }) {
     return call.around.filter(({ state }) => state === 'held');
   }
@@ -275,7 +268,7 @@ class Judge {
     this.#told.push([ask, 'granted']);
   }
 
-  /** What a request that rejects deadlocks is made inside of, as the model has it. */
+  /** The locks around a request that rejects deadlocks, as the model counts them. */
   #insideOf(ask) {
     if (!ask.declares) return [];
     const declared = this.#around(ask).filter(({ declares }) => declares);
@@ -295,7 +288,7 @@ class Judge {
     if (this.#model.isGrantable(request)) return false;
     if (this.#model.whyRefused(request, atOnce, options.maxPending)) return false;
     if (ask.call.kind === 'acquireSync') {
-      // It has joined the queue for a moment.
+      // The request was in the queue for a moment, which is enough to set the limit of the name.
       const limit = this.#model.limits.get(name) ?? request.limit;
       if (isShared) this.#model.limits.set(name, limit);
       return true;
@@ -303,7 +296,7 @@ class Judge {
     return ask.declares && closesACycle(this.#model, request);
   }
 
-  /** One after the other, in the order of the names. */
+  /** Several names are requested one after the other, in their order. */
   #askNext(call) {
     this.#askPart(call, [...new Set(call.names)].sort()[call.asks.length]);
   }
@@ -313,12 +306,10 @@ class Judge {
     const given = names.flatMap((it, i) => (it === name ? [modes[i] ?? all.mode] : []));
     const mode = given.every((it) => it === 'shared') ? 'shared' : 'exclusive';
     const ask = new Ask(call, name, { ...all, mode }, call.asked);
-    // The time limit is that of all of them.
+    // The time limit is shared by all of them.
     if (all.timeout && call.asked + all.timeout <= this.now) ask.options.timeout = 0;
     this.#ask(ask);
   }
-
-  // What the model tells.
 
   #drain() {
     while (this.#told.length > 0) {
@@ -355,7 +346,7 @@ class Judge {
     this.grants.set(ask.name, [...(this.grants.get(ask.name) ?? []), ask]);
   }
 
-  /** The call has what it asked for. */
+  /** The call has everything that it asked for. */
   #begin(call) {
     call.working = true;
     if (call.form !== 'callback') {
@@ -381,9 +372,7 @@ class Judge {
     else this.#fail(ask.call, ask.call.form === 'callback' ? 'called with null' : 'null');
   }
 
-  // Ending.
-
-  /** The call does not get what it asked for. */
+  /** The call gets nothing, and gives back the locks that it has. */
   #fail(call, why) {
     if (call.settled) return;
     this.#settle(call, why);
@@ -398,7 +387,7 @@ class Judge {
     ask.state = 'ended';
     this.#drop(ask);
     if (!wasPending || !ask.model) return;
-    // Granted, but the call was not told: the same signal let it in.
+    // The signal that rejects this call also granted its lock, before the call was notified.
     if (this.#model.heldLockSet.has(ask.model)) this.#model.releaseTheLock(ask.model);
     else this.#model.abortTheRequest(ask.model);
   }
@@ -407,7 +396,6 @@ class Judge {
     this.#asks.delete(ask);
   }
 
-  /** The user’s code of a call is over. */
   #end(call, ending) {
     if (!call.working) return;
     call.working = false;
@@ -424,13 +412,13 @@ class Judge {
     return this.#settleReleased(call);
   }
 
-  /** The promise settles when everything is released. */
+  /** The promise settles when every lock of the call is released. */
   #settleReleased(call) {
     if (call.settled || call.asks.some(({ state }) => state === 'held')) return;
     this.#settle(call, call.outcome);
   }
 
-  /** A leader that has lost comes to its end, and stands again unless its work failed. */
+  /** A leader that lost its lock stands again when its work ends, unless the work failed. */
   #endOfTerm(call, ending) {
     if (!['return', 'loss', 'AbortError', 'LockStolenError'].includes(ending)) {
       return this.#settle(call, 'thrown');
@@ -451,7 +439,7 @@ class Judge {
     return this.#ask(new Ask(call, call.names[0], call.all, this.now));
   }
 
-  /** The lock is released, once what it serves has ended. */
+  /** A lock is released only after the requests that it serves have ended. */
   #giveBack(ask) {
     if (ask.served.length > 0) {
       ask.isAwaited = true;
@@ -470,7 +458,7 @@ class Judge {
     if (root.call.outcome) this.#settleReleased(root.call);
   }
 
-  /** A lock is lost, and given back. */
+  /** The lock is lost, and therefore released. */
   #giveUp(ask, why) {
     const { model, root } = ask;
     this.#lose(ask, why);
@@ -492,7 +480,7 @@ class Judge {
     this.#drop(ask);
     const served = ask.served.splice(0);
     const isTaken = call.working || call.settled || call.outcome !== undefined;
-    // A leader's signal is aborted once: by the loss, or by the signal that was given.
+    // The signal of a leader aborts once: by the loss, or by the signal that was given.
     const isOver = call.kind === 'elect' && this.aborted.has(call.signal);
     const hasSignal = !isOver && (call.form !== 'handle' || !call.kind.includes('.'));
     if (isTaken && hasSignal) this.#log(call, `lost ${why}`);
@@ -511,11 +499,12 @@ class Judge {
     this.logs[call.id].push(what);
   }
 
-  /** What is held, and what waits in order, by name. */
+  /** @returns the holders, sorted, and the waiters in their order */
   snapshot() {
     const { held, pending } = this.#model.snapshotTheLockState();
     const entry = ({ id, name, mode, limit, weight, priority }) =>
-      `${name} ${mode} ${weight} of ${limit}, ${priority} ${id.options.label ?? ''} ${JSON.stringify(id.data)}`;
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ` +
+      `${id.options.label ?? ''} ${JSON.stringify(id.data)}`;
     return { held: held.map(entry).sort(), pending: pending.map(entry) };
   }
 }

@@ -1,12 +1,13 @@
 'use strict';
 
 /**
- * Randomly drawn programs of the whole API in one thread, in one scope, compared with the judge
- * (judge.js) after each step: what became of each call, who holds and waits for what, in which order
- * locks were granted, and the warnings. Users' code of the programs holds, returns, fails with every
- * error of ours, steals from itself and aborts. Time is the test's (test/helpers/clock.js).
+ * Runs random programs of the whole API in one thread and one scope, and compares them with the
+ * judge (judge.js) after each step. The comparison covers the outcome of each call, the holders and
+ * waiters, the order of grants, and the warnings. The users' code of a program holds, returns,
+ * fails with every error of the package, steals from itself and aborts. Time is the test's
+ * (test/helpers/clock.js).
  *
- * Run by programs.test.js, once for each scope:
+ * programs.test.js runs this file once for each scope:
  * WEB_LOCKS_TEST_SCOPE=memory PROGRAMS_RUNS=10000 PROGRAMS_SEED=7 node test/extensions/programs.js
  */
 
@@ -25,7 +26,7 @@ const { Judge, isRefused } = require('./judge.js');
 
 const { PROGRAMS_RUNS = 300, PROGRAMS_SEED = 1, PROGRAMS_PATH } = process.env;
 
-/** Milliseconds after which an event that did not come is a difference; less while that is shrunk. */
+/** An event that is missing for so many milliseconds fails the program; fewer while it shrinks. */
 const PATIENCE_MS = 60_000;
 const IMPATIENCE_MS = 500;
 const STEP_MS = 1;
@@ -54,12 +55,13 @@ const ENDINGS = [
 ];
 
 /**
- * Whether it comes right after a query that is not answered yet: the host scope defers it then. A
- * thread that blocks waits for no answer, as its time is not the machine's.
+ * Whether the step follows a query that is still unanswered, so that the host scope defers the
+ * step. A call that blocks the thread never follows one, because the test's time passes before the
+ * answer.
  */
 const isBehind = fc.constantFrom(false, false, false, true);
 
-/** Calls of a few kinds with a few options: then these meet each other. */
+/** A program draws few kinds and few options, so that its calls meet each other. */
 const callOf = (kinds, options) =>
   fc.record({
     does: fc.constant('call'),
@@ -75,7 +77,7 @@ const callOf = (kinds, options) =>
         .chain((name) => fc.tuple(fc.constant(name), fc.constantFrom(...VALUES[name]))),
       { maxLength: 5 },
     ),
-    /** Options that the call refuses are left out. */
+    /** A tidy call leaves out the options that it would refuse. */
     isTidy: fc.constantFrom(...Array(19).fill(true), false),
     isInherited: fc.boolean(),
     isBehind,
@@ -103,7 +105,7 @@ const stepOf = (kinds, options) =>
     does('close', 3),
   );
 
-/** A call that holds, and some inside of it that have its name and its options, and others. */
+/** A call that holds, and calls inside it that share its names and options. */
 const nestOf = (kinds, options) =>
   fc
     .tuple(
@@ -119,8 +121,9 @@ const nestOf = (kinds, options) =>
     ]);
 
 /**
- * A cycle that is closed by a call inside of no lock: a reader waits, inside of what another reader
- * waits for, behind a writer that counts for nothing, since it does not reject deadlocks.
+ * A cycle that a call inside of no lock closes. A reader waits, inside a lock that another reader
+ * waits for, behind a writer. Deadlock detection ignores that writer, as it does not reject
+ * deadlocks.
  */
 const ring = fc
   .tuple(fc.shuffledSubarray(['a', 'b', 'c'], { minLength: 2 }), fc.constantFrom(0, 1, -1))
@@ -141,8 +144,8 @@ const ring = fc
   });
 
 /**
- * A cycle through a lock that a call for several has taken already, while it waits for the next one:
- * inside of that one, somebody asks for the first.
+ * A cycle through the first lock of a call for several, which waits for its next one. A request for
+ * the first lock is then made inside that next one.
  */
 const ringOfSeveral = fc
   .tuple(
@@ -183,7 +186,7 @@ const program = fc
   )
   .map((steps) => steps.flat());
 
-// What is compared with.
+// The library and its scope, as the programs use them.
 
 const openBucket = chosen === 'memory' ? openAt(clock) : scope.openBucket;
 const library = scope.library();
@@ -200,7 +203,7 @@ for (const file of ['native', 'host']) {
 
 const isTogether = scope.lacks.oneByOne !== undefined;
 
-/** An election pauses for the shortest time. */
+/** The random pause of an election is the shortest one. */
 Math.random = () => 0;
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -224,12 +227,10 @@ function checkCycle({ lockName, cycle }) {
   assert.equal(cycle[0].name, lockName);
 }
 
-/** A call of a program. */
 class Call {
   log = [];
-  /** The last ones that it was given, by name. */
+  /** The locks that the call was granted last, by name. */
   locks = new Map();
-  /** The async context of its callback. */
   enter;
   handle;
 
@@ -242,11 +243,11 @@ class Call {
     this.runner.changed();
   }
 
-  /** Users' code. */
+  /** The user's callback. */
   work = (it) => {
     if (it === null) {
       this.note('called with null');
-      // It takes its time: nobody waits for a lock or holds one meanwhile.
+      // The callback outlasts the program: without a lock, it must block no other call.
       return this.runner.over;
     }
     this.note('called');
@@ -340,7 +341,7 @@ class Call {
     } else {
       const release = this.handle.release ?? this.handle;
       release.call(this.handle);
-      // Harmless.
+      // A second release must change nothing.
       release.call(this.handle);
     }
   }
@@ -355,7 +356,7 @@ class Runner {
   over = new Promise((resolve) => {
     this.end = resolve;
   });
-  /** By call and name. */
+  /** The token of each grant, by call and name. */
   tokens = new Map();
   controllers = Array.from({ length: SIGNALS }, () => new AbortController());
   reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
@@ -369,7 +370,7 @@ class Runner {
     this.judge = new Judge(scope, clock.now());
   }
 
-  /** @returns the Mutex, RWLock or Semaphore of that name: one for each opening */
+  /** @returns the Mutex, RWLock or Semaphore of that name; each opening has its own */
   object(key, kind, name, locks) {
     const object = this.objects.get(key) ?? objectOf(library, kind, name, locks);
     this.objects.set(key, object);
@@ -386,7 +387,7 @@ class Runner {
   }
 
   async step(one) {
-    // A multiple of 100 ms is never between two steps.
+    // After this, no multiple of 100 ms falls between two steps.
     await this.pass({ ms: STEP_MS });
     const isBehind = one.isBehind && one.does !== 'close' && KINDS[one.kind]?.form !== 'sync';
     if (isBehind) for (const { locks } of this.openings) locks.query().catch(() => {});
@@ -399,7 +400,7 @@ class Runner {
     const isTaken = (more) => !isRefused(kind, { ...options, ...more }, scope, isTogether);
     for (const [name, value] of drawn) {
       const given = { [name]: value };
-      // A limit needs the mode 'shared', and a weight a limit.
+      // A limit needs the mode 'shared', and a weight needs a limit.
       const units = [
         { ...given, mode: 'shared' },
         { mode: 'shared', limit: 3, ...given },
@@ -410,7 +411,7 @@ class Runner {
   }
 
   call({ names: drawnNames, ...others }) {
-    // Several names that are asked for together are another rule, which the engines' tests judge.
+    // Requesting several names together follows another rule, which the engines' tests check.
     const names = isTogether ? drawnNames.slice(0, 1) : drawnNames;
     const drawn = { ...others, names };
     const id = this.calls.length;
@@ -423,7 +424,7 @@ class Runner {
     const { signal, ...rest } = options;
     const real = { ...rest };
     if (signal !== undefined) real.signal = this.controllers[signal].signal;
-    // A class notices of what it inherits only what is not the default.
+    // A class copies only those inherited options that differ from the defaults.
     const isInherited = drawn.isInherited && !drawn.kind.includes('.');
     const given = isInherited ? Object.create(real) : real;
     const one = new Call(this, id, { ...drawn, options: given });
@@ -440,14 +441,14 @@ class Runner {
     enter(() => one.start());
     if (this.judge.logs[id][0] !== 'refused')
       for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
-    // A thread that blocked: what was due meanwhile happens now.
+    // The thread blocked: everything that was due meanwhile happens now.
     if (clock.now() > start) {
       this.judge.elapse(clock.now());
       clock.advance(0);
     }
   }
 
-  /** Takes the lock of a call from it; users' code that runs inside of it may do so. */
+  /** Steals the lock of a call, maybe inside that call. */
   steal({ pick, inside }) {
     const holders = this.given.filter(({ id, names }) => this.judge.holds(id, names[0]));
     if (holders.length === 0) return false;
@@ -517,8 +518,8 @@ class Runner {
   }
 
   /**
-   * A query comes after what its own session requested before it, so each session makes one: a
-   * release by one session may otherwise arrive after a query or a theft by the other.
+   * A query arrives after the earlier requests of its own session only, so both sessions make one.
+   * Otherwise, a query or a theft by one session could overtake a release by the other.
    */
   async #everythingArrived() {
     const [first, second] = this.openings;
@@ -557,7 +558,8 @@ class Runner {
     this.#compareTokens();
     const { held, pending } = await this.openings[0].locks.query({ details: true });
     const entry = ({ name, mode, limit, weight, priority, label, data }) =>
-      `${name} ${mode} ${weight} of ${limit}, ${priority} ${label === 'label' ? label : ''} ${JSON.stringify(data)}`;
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ` +
+      `${label === 'label' ? label : ''} ${JSON.stringify(data)}`;
     const expected = judge.snapshot();
     assert.deepEqual(held.map(entry).sort(), expected.held);
     for (const name of ['a', 'b', 'c']) {
@@ -567,7 +569,7 @@ class Runner {
     assert.deepEqual([...warnings].sort(), [...judge.warnings].sort(), 'warnings');
   }
 
-  /** Tokens of a name grow from grant to grant; an election has several. */
+  /** Tokens of a name grow from grant to grant. Elections are left out: each has several. */
   #compareTokens() {
     for (const [name, asks] of this.judge.grants) {
       const calls = asks.map(({ call }) => call).filter(({ kind }) => kind !== 'elect');
@@ -578,7 +580,7 @@ class Runner {
     }
   }
 
-  /** Ends what the program left. */
+  /** Ends everything that the program left. */
   async finish() {
     for (let i = 0; i < 100; i++) {
       const before = this.calls.length;
@@ -597,7 +599,7 @@ class Runner {
   }
 }
 
-/** What the channels tell of each request, by its id. */
+/** The events of each request, by its id. */
 let told = new Map();
 const LIFE = /^start( grant( steal| lost| timeout| abort)?| miss| abort| timeout)? end$/;
 for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 'timeout']) {
@@ -609,13 +611,13 @@ for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 
 
 let warnings = [];
 let hasFailed = false;
-/** Kinds of calls with options that were tried. */
+/** The pairs of a kind of call and an option that were tried. */
 const seen = new Set();
 process.emitWarning = (message, { code } = {}) => {
   if (code === 'WEB_LOCKS_SLOW') warnings.push(/lock "(.)/.exec(message)[1]);
 };
 
-/** The options of calls that no program has drawn, although the scope has them. */
+/** The pairs that no program has drawn although the scope has the option. */
 function missing() {
   const pairs = Object.entries(KINDS).flatMap(([kind, { as, form }]) =>
     Object.keys(VALUES)
@@ -628,7 +630,7 @@ function missing() {
 
 async function main() {
   let deadlocks = 0;
-  // Neither a held lock nor a timer of the clock keeps the event loop alive.
+  // Neither a held lock nor a timer of the test's clock keeps the event loop alive.
   const alive = setInterval(() => {}, 1e6);
   await fc.assert(
     fc.asyncProperty(program, fc.boolean(), async (steps, isOpen) => {
@@ -636,7 +638,7 @@ async function main() {
       warnings = [];
       told = new Map();
       try {
-        // Else the first step comes while they are being opened, which takes blocked threads time.
+        // Otherwise the first step meets the opening, during which a thread that blocks loses time.
         const isAwaited = isOpen || steps.some(({ kind }) => KINDS[kind]?.form === 'sync');
         for (const bucket of runner.openings) if (isAwaited) await bucket.ready;
         for (const one of steps) await runner.step(one);
