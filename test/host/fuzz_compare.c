@@ -1,10 +1,10 @@
-/* Both cores side by side: bytes are operations of agents of several processes on a few names, done
- * to the cells of a segment and to the core of the process scope. Answers, grants, tokens, events and
- * snapshots must be the same, in the same order, and every invariant holds after every operation.
- * A death is, to the core, the end of all agents of that process; in the cells, a request that it is
- * in the way of notices it, or somebody else does.
+/* Runs both cores side by side. Bytes are operations of agents of several processes on a few names,
+ * which run on the cells of a segment and on the core of the process scope. Answers, grants,
+ * tokens, events and snapshots must be the same in the same order, and every invariant must hold
+ * after every operation. In the core, the death of a process is the end of its agents. In the
+ * cells, a request that the dead process blocks notices the death, or another process does.
  *
- * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
+ * This is a libFuzzer target. With -DWLH_STANDALONE its own main() makes up the bytes. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -15,19 +15,19 @@ enum { DAY = 86400000 };
 
 struct pair {
   bool used;
-  bool blocked; /* it was asked whether it waits for itself */
+  bool blocked; /* the blocking wait asked whether it waits for itself */
   int agent, name;
   struct made cells;
   struct wlk_request *core;
-  uint64_t cells_token, core_token; /* once told */
-  bool marked;                      /* the name, when it was granted in the cells */
+  uint64_t cells_token, core_token; /* once the grant was read */
+  bool marked;                      /* whether the name was marked at the grant */
 };
 
 static struct table table;
 static struct wlk_process process;
 static struct wlk_manager *manager;
 static struct wlk_agent *agents[AGENTS];
-static uint32_t numbers[AGENTS]; /* which the core gave them; the cells get the same */
+static uint32_t numbers[AGENTS]; /* the core assigns these; the cells get the same */
 static struct pair all[MOST];
 static uint16_t names[NAMES][300];
 static const uint32_t lengths[NAMES] = {
@@ -56,7 +56,7 @@ static uint32_t agent_cell(int agent)
   return table.parties[party_of(agent)].agents[agent % AGENTS_EACH];
 }
 
-/* Both agents of process 0 are on one thread. */
+/* Both agents of process 0 share one thread. */
 static uint32_t thread_of(int agent)
 {
   return party_of(agent) == 0 ? 0 : (uint32_t)(agent % AGENTS_EACH);
@@ -93,7 +93,8 @@ static void check_token(struct pair *pair, uint64_t cells, uint64_t core)
 {
   pair->cells_token = cells;
   pair->core_token = core;
-  /* The core counts the grants of a shard of names, the cells all: each name's grow in both. */
+  /* The core counts the grants of a shard of names, the cells all: each name's tokens grow in both.
+   * */
   must(cells > 0 && core > 0, "a token");
   for (int i = 0; i < MOST; i++) {
     const struct pair *other = &all[i];
@@ -120,7 +121,6 @@ static void check_letter(const struct wlh_message *letter, const struct wlk_even
   }
 }
 
-/* The letter for the event's request; NULL if there is none. */
 static const struct wlh_message *find_letter(const struct mail *mail, uint32_t tag)
 {
   for (uint32_t i = 0; i < mail->count; i++)
@@ -128,7 +128,7 @@ static const struct wlh_message *find_letter(const struct mail *mail, uint32_t t
   return NULL;
 }
 
-/* Takes all news of a process. Of each agent they come in the same order. */
+/* Reads all events of a process. If `ordered`, each agent gets them in the same order from both. */
 static void take_mail_of(int party, bool ordered)
 {
   struct mail mail = mail_of(&table, party);
@@ -178,7 +178,7 @@ static enum wlk_status in_core(enum wlh_cells_status status)
   return same[i].core;
 }
 
-/* Grows when it has to: mail is taken before, a rebuild may bring it into another order. */
+/* Grows the segment if it is full. A rebuild may reorder mail, so the mail is read before it. */
 static struct made ask_cells(int agent, int name, struct wlh_ask ask)
 {
   int party = party_of(agent);
@@ -228,7 +228,7 @@ static int choose(int pick)
   return -1;
 }
 
-/* Whether the lock is an exclusive one of which the process knows, and its name not marked. */
+/* Whether the lock is exclusive and its process knows of it, and its name is not marked. */
 static bool can_mark(const struct pair *pair)
 {
   const struct wlh_request_cell *cell = &table.segment->cells[pair->cells.request].request;
@@ -240,7 +240,7 @@ static bool can_mark(const struct pair *pair)
   return status == WLK_OK;
 }
 
-/* The release of a stolen lock marks nothing, either. */
+/* The release of a stolen lock marks nothing, even if it asks for that. */
 static void do_release(struct pair *pair, bool mark)
 {
   struct wlk_events events = {.capacity = 0};
@@ -257,7 +257,7 @@ static void do_release(struct pair *pair, bool mark)
   if (status != WLK_NOT_HELD) pair->used = false;
 }
 
-/* Without room in the cells, nobody publishes. */
+/* The core has no limit of room, so it publishes only if the cells have room. */
 static void do_publish(struct pair *pair, uint32_t units)
 {
   uint32_t needed;
@@ -276,7 +276,7 @@ static void do_abort(struct pair *pair)
   if (status == WLK_OK) pair->used = false;
 }
 
-/* A request that has ended is none any more. */
+/* The cells reject further calls of a request that has ended. */
 static void must_be_over(const struct pair *pair)
 {
   struct made gone = pair->cells;
@@ -323,7 +323,7 @@ static void do_terminate(int agent)
   start_agent(agent);
 }
 
-/* Changes nothing but the order of mail. */
+/* A rebuild changes only the order of mail. */
 static void do_rebuild(int party)
 {
   take_all(true);
@@ -341,9 +341,9 @@ static uint32_t count_waiting(int name)
   return count;
 }
 
-/* The dead is noticed by a request in whose way it is, if that does not wait, or only in a queue that
- * was shorter before; else by others, or by the process that gets its number. Mail is taken before: a
- * rebuild may bring it into another order. */
+/* Another process notices the death by a request that the dead process blocks. Such a request does
+ * not wait, or waits only in a queue that was shorter before. Otherwise another request, or the
+ * process that gets the number, notices. A rebuild may reorder mail, so it is read before. */
 static void do_die(int party, int name, bool waits, struct wlh_ask ask)
 {
   int next = (party + 1) % PARTIES;
@@ -356,7 +356,7 @@ static void do_die(int party, int name, bool waits, struct wlh_ask ask)
     forget(party * AGENTS_EACH + j);
   }
   ask.option = waits ? WLH_WAIT : WLH_IF_AVAILABLE;
-  ask.priority = -2; /* not ahead of those who wait for the dead, and do not wait in the core */
+  ask.priority = -2; /* not ahead of requests that wait for the dead in the cells alone */
   do_request(next * AGENTS_EACH, name, ask);
   if (ask.mode == WLH_SHARED) (void)wlh_cells_reap(inside(&table, next));
   table.dead[party] = false;
@@ -397,7 +397,7 @@ enum { UNITS = 2 * MOST * LABEL + 1000 };
 
 static uint16_t units[UNITS];
 
-/* Both snapshots, of a name or of all (-1). */
+/* Compares both snapshots, of a name or of all names (-1). */
 static void compare_snapshot_of(int name, bool pending)
 {
   static struct wlh_entry entries[MOST];
@@ -551,7 +551,7 @@ int main(int argc, char **argv)
     static uint8_t data[600];
     uint64_t seed = (uint64_t)round;
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)draw(&seed, 256);
-    /* Every other run is about few names, whose queues are long. */
+    /* Every other run uses few names, whose queues become long. */
     for (size_t i = 1; i < sizeof data && round % 2 == 1; i += 2) data[i] &= 0x8f;
     (void)LLVMFuzzerTestOneInput(data, sizeof data);
   }

@@ -1,9 +1,9 @@
-/* Damaged segments: bytes are operations on a few names, among them such that overwrite anything in
- * the segment: between two operations, or between two reads of one (WLH_LOOKS). Nothing may be read
- * or written outside of it, nothing may go on for ever, and a rebuild either finds the damage or leaves
- * a segment in which every invariant holds: no two holders that exclude each other.
+/* Damages segments. Bytes are operations on a few names; some of them overwrite anything in the
+ * segment, between two operations or between two reads of one (WLH_LOOKS). No operation may read or
+ * write outside of the segment, and none may run for ever. A rebuild either finds the damage or
+ * leaves a segment in which every invariant holds: no two holders exclude each other.
  *
- * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
+ * This is a libFuzzer target. With -DWLH_STANDALONE its own main() makes up the bytes. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -17,19 +17,19 @@ enum { MOST = 24, ROOM = 128 };
 static struct table table;
 static struct made all[MOST];
 static bool damaged; /* since the last rebuild */
-static bool lasting; /* what no rebuild makes anew */
+static bool lasting; /* damage that no rebuild repairs */
 static long rebuilt, found;
 
 /* ---- damage ---- */
 
-/* Damage that is to come: after so many looks, where, in which field, and how. */
+/* The damage to come: after how many looks, where, in which field, and how. */
 static struct {
   long looks; /* 0: none */
-  bool here;  /* at what is looked at just then, not `where` */
+  bool here;  /* at the place of that look, not at `where` */
   uint8_t where, field, how;
 } planned;
 
-/* A number that may lead somewhere. */
+/* A number that may lead somewhere else. */
 static uint32_t twist(uint8_t how, uint32_t old, uint32_t ncells)
 {
   static const uint32_t numbers[] = {0, 1, 2, 7, 8, UINT32_MAX, 0x80000000, 0x7fffffff};
@@ -39,8 +39,9 @@ static uint32_t twist(uint8_t how, uint32_t old, uint32_t ncells)
   return numbers[how % 8];
 }
 
-/* What a segment is given when it is formatted, such as the key of its hashes. Whoever has seen it
- * notices, and poisons the segment; who opens it then takes it for what it is, and rebuilds by it. */
+/* Whether formatting the segment sets this word, such as the key of its hashes. A process that has
+ * seen the segment notices damage there, and poisons it. A process that opens it later believes the
+ * word, and rebuilds with it. */
 static bool is_given(const uint32_t *place)
 {
   const struct wlh_header *header = &table.segment->header;
@@ -64,7 +65,7 @@ static void overwrite(uint32_t *place, uint8_t how)
   lasting = lasting || is_given(place);
 }
 
-/* Makes a lock of a request that waits, as nobody does. */
+/* Turns a waiting request into a lock, which the library never does like this. */
 static void promote(const struct made *made)
 {
   struct wlh_request_cell *cell = &table.segment->cells[made->request].request;
@@ -80,7 +81,7 @@ static void damage(uint8_t where, uint8_t field, uint8_t how)
   uint32_t ncells = table.parties[0].arena.ncells;
   uint32_t *cells = (uint32_t *)(void *)segment->cells;
   if (where < 200) {
-    /* Mostly the beginning of a cell: that is what is looked at. */
+    /* Most damage hits the beginning of a cell, which every operation reads. */
     uint32_t word = field & 0x80 ? field % 32 : field % 16;
     overwrite(cells + (where % ncells) * 32 + word, how);
   } else if (where < 220) {
@@ -90,23 +91,23 @@ static void damage(uint8_t where, uint8_t field, uint8_t how)
   } else if (where < 246) {
     promote(&all[field % MOST]);
   } else {
-    /* Not what says that the segment is poisoned: that is the way out. */
+    /* The word that poisons the segment stays, as it is the way out. */
     uint32_t word = field % 64;
     if (word != 7) overwrite((uint32_t *)(void *)&segment->header + word, how);
   }
 }
 
-/* The library has just read this number, or is about to read this cell. */
+/* The library calls this when it has read this number, or is about to read this cell. */
 void wlh_look(const void *place, size_t size)
 {
   if (planned.looks == 0 || --planned.looks > 0) return;
   if (!planned.here)
     damage(planned.where, planned.field, planned.how);
-  else if (place != &table.segment->cells[0]) /* whose kind never changes */
+  else if (place != &table.segment->cells[0]) /* its kind never changes */
     overwrite((uint32_t *)(uintptr_t)place + planned.field % (size / 4), planned.how);
 }
 
-/* Now, if `delay` is 0, or while some later operation is under way. */
+/* Damages now, if `delay` is 0, or during a later operation. */
 static void damage_at(uint8_t delay, const uint8_t *data)
 {
   planned.looks = (long)delay * delay;
@@ -132,7 +133,7 @@ static void do_rebuild(int party)
 {
   struct wlh_arena *arena = &table.parties[party].arena;
   bool before = damaged;
-  damaged = lasting; /* unless it comes while this is under way */
+  damaged = lasting; /* unless new damage comes during the rebuild */
   enum wlh_cells_status status = wlh_cells_begin(arena, 1);
   if (status != WLH_CELLS_OK && status != WLH_CELLS_LOST) {
     damaged = damaged || before;
@@ -170,7 +171,7 @@ static void do_request(int party, uint8_t argument, uint8_t more)
   if (made.status == WLH_CELLS_GRANTED || made.status == WLH_CELLS_PENDING) all[id] = made;
 }
 
-/* What a snapshot says of itself must be in it: its reader believes that. */
+/* The offsets of a snapshot must lie within it, because its reader trusts them. */
 static void must_be_within(const struct wlh_view *view)
 {
   for (uint32_t i = 0; i < view->entry_count; i++) {
@@ -193,7 +194,7 @@ static void do_view(int party)
   static const uint16_t name[] = {'a'};
   enum wlh_cells_status status = wlh_cells_snapshot_the_lock_state(inside(&table, party), &view);
   if (status == WLH_CELLS_OK) must_be_within(&view);
-  /* Its caller allocates so much. */
+  /* A caller allocates as much as this. */
   if (status == WLH_CELLS_FULL && view.unit_count > ROOM * (WLH_NAME_MOST + 2 * WLH_LABEL_MOST))
     abort();
   (void)wlh_cells_snapshot_a_name(inside(&table, party), name, 1, true, &view);
@@ -224,7 +225,7 @@ static void do_agent(int party, bool end)
   (void)wlh_cells_add_agent(inside(&table, party), 0, 7, name, 64, agent);
 }
 
-/* Somebody dies or leaves, and joins anew. */
+/* A process dies or leaves, and joins anew. */
 static void do_member(int party, uint8_t how)
 {
   table.dead[party] = true;
@@ -239,7 +240,7 @@ static void do_member(int party, uint8_t how)
     (void)wlh_cells_add_agent(arena, i, i, NULL, 0, &table.parties[party].agents[i]);
 }
 
-/* Somebody opens the segment: sees it for the first time. */
+/* A process opens the segment as if it saw it for the first time. */
 static void do_open(int party)
 {
   struct wlh_arena *arena = &table.parties[party].arena;
@@ -296,7 +297,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   memset(all, 0, sizeof all);
   damaged = lasting = false;
   planned.looks = 0;
-  /* Exactly as long as it has to be, so that a sanitizer sees its end. */
+  /* The segment is exactly as long as it has to be, so that a sanitizer sees its end. */
   uint32_t room = size > 0 && data[0] & 1 ? ROOM : WLH_CELLS_LEAST;
   table_begin(&table, WLH_CELLS_LEAST, room);
   for (size_t i = 1; i + 3 < size; i += 4) {
@@ -313,17 +314,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 int main(int argc, char **argv)
 {
   long rounds = argc > 1 ? atol(argv[1]) : 1000;
-  (void)alarm(600); /* what goes on for ever ends here */
+  (void)alarm(600); /* ends a run that would never end */
   for (long round = 0; round < rounds; round++) {
     static uint8_t data[400];
     uint64_t seed = (uint64_t)round;
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)draw(&seed, 256);
-    /* A while without damage, then with little. */
+    /* A run begins without damage, and then has little. */
     for (size_t i = 1; i < sizeof data; i += 4)
       if (data[i] % 16 < 2 && (i < 120 || round % 3 > 0)) data[i] = (uint8_t)(12 + i % 4);
     for (size_t i = 121; i < 121 + 4 * (1 + (size_t)round % 4); i += 4)
       data[i] = (uint8_t)(round % 2 == 0 ? 0 : data[i] & 0xf0);
-    if (round % 8 == 0) data[122] = 240; /* promote */
+    if (round % 8 == 0) data[122] = 240;
     (void)LLVMFuzzerTestOneInput(data, (size_t)(140 + round % 260));
   }
   printf("ok - %ld damaged segments; of %ld rebuilds %ld found damage\n", rounds, rebuilt, found);
