@@ -2,14 +2,15 @@
 
 /**
  * A hostile user of one thread and two scopes: subscribers of every channel, listeners of abort
- * signals, getters of options, names with a toString, thenables, timers and disposers, which at
- * random request, release, abort, steal, take synchronously, throw, and recurse until the stack
- * ends. After each step of a sequence, and at its end, it is checked that locks were held alone and
- * in order, that no callback was called after an abort, that the snapshot is what is known, that
- * every promise settles and that nothing is left.
+ * signals, getters of options, names with a toString, thenables, timers and disposers. At random,
+ * they request, release, abort, steal, take synchronously, throw, and recurse until the stack ends.
+ * After each step, locks must have been held alone and in order, and no callback may have run after
+ * an abort. The snapshot must match the known entries; in the end, every promise must have settled,
+ * and nothing may be left.
  *
- * Run by hostile.test.js in a process of its own, for the exceptions. A failure is repeated by the
- * seed and the path that it prints: HOSTILE_SEED=… HOSTILE_PATH=… node test/model/hostile.js
+ * hostile.test.js runs this file in a process of its own, because of the exceptions. A failure
+ * prints its seed and path, which repeat it: HOSTILE_SEED=… HOSTILE_PATH=… node
+ * test/model/hostile.js
  */
 
 const assert = require('node:assert/strict');
@@ -24,12 +25,12 @@ const { generator } = require('../torture/random.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 const BUILD = path.join(__dirname, '..', '..', 'build');
-/** Of the bucket of the host scope. */
+/** The host scope keeps its buckets here. */
 const DIRECTORY = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-test-'));
 process.on('exit', () => fs.rmSync(DIRECTORY, { recursive: true, force: true }));
 const CHANNELS = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'timeout'];
 
-/** Where the hostile user gets in; a sequence uses some of them. */
+/** Where hostile code can run; a sequence uses some of these. */
 const DOORS = [
   ...CHANNELS,
   'abort listener',
@@ -43,7 +44,7 @@ const DOORS = [
   'disposer',
 ];
 
-/** What one can do, with how often. */
+/** The actions of hostile code, with their weights. */
 const DEEDS = Object.entries({
   request: 6,
   acquire: 6,
@@ -60,18 +61,17 @@ const DEEDS = Object.entries({
   recurse: 1,
 }).flatMap(([deed, weight]) => Array(weight).fill(deed));
 
-/** What a sequence may do in all; users' code that does something each time would not end. */
+/** A sequence does no more than this, as code that acts each time it runs would not end. */
 const MOST_DEEDS = 150;
 const DEEPEST = 6;
 
 class HostileError extends Error {}
 
-/** Calls a function inside of no lock. */
 const outside = AsyncLocalStorage.snapshot();
 
 const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
 
-/** Exceptions that users' code did not throw. */
+/** Exceptions that hostile code did not throw. */
 const foreign = [];
 process.on('uncaughtException', (error) => {
   if (!(error instanceof HostileError) && !isOverflow(error)) foreign.push(error);
@@ -79,10 +79,10 @@ process.on('uncaughtException', (error) => {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Time passes only where a sequence says so. Before the library is loaded. */
+/** Time passes only where a sequence says so. The library must load after this line. */
 mock.timers.enable({ apis: ['setTimeout'] });
 
-/** Another load of the package: what a failed sequence left must not be the next one's. */
+/** Loads the package anew, so that a sequence meets nothing that a failed one left. */
 function load() {
   for (const key of Object.keys(require.cache)) {
     if (key.startsWith(LIB) || key.startsWith(BUILD)) delete require.cache[key];
@@ -94,13 +94,13 @@ function load() {
   return { ...library, ofHost: locks, ofProcess: backendOf(library.locks) };
 }
 
-/** A lock or request that the hostile user knows. */
+/** A lock or a request that the hostile user made. */
 class Entry {
   arrived = false;
   left = false;
   settled = false;
 
-  /** Made inside of it, and served by its lock. @type {Entry[]} */
+  /** The requests inside this one that its lock serves. @type {Entry[]} */
   inner = [];
 
   /** @param {Entry} [root] whose lock serves it */
@@ -116,14 +116,15 @@ class Entry {
     return this.handle ? this.handle.released : Boolean(this.lock?.signal.aborted);
   }
 
-  /** It has not let go of its lock, or what its lock serves has not. */
+  /** Whether its lock, or a request that this lock serves, is still in use. */
   get uses() {
-    // What was not served yet may be refused: exclusive inside of shared.
+    // A request without its lock does not count: an exclusive one inside a shared lock may be
+    // refused.
     const holds = this.arrived && !this.left;
     return (holds || this.inner.some((it) => it.uses)) && !this.lost;
   }
 
-  /** It has its lock: alone, and before every request that came later. */
+  /** Checks that the lock is held alone, and before every request that came later. */
   arrive({ handle, lock }) {
     this.handle = handle;
     this.lock = lock;
@@ -156,7 +157,7 @@ class World {
   deferreds = [];
   faults = [];
   several = 0;
-  /** By name. @type {Map<string, object>} */
+  /** @type {Map<string, object>} */
   mutexes = new Map();
 
   constructor(library, seed, doors) {
@@ -183,13 +184,13 @@ class World {
     return list[this.below(list.length)];
   }
 
-  /** Users' code runs at one of the doors: it may do something. */
+  /** Runs hostile code at one of the doors; it acts at random. */
   enter(door) {
     if (!this.doors.has(door) || this.closing || this.random() < 0.5) return;
     this.act(this.pick(DEEDS));
   }
 
-  /** What is thrown there ends what the entry holds. */
+  /** The entry leaves if hostile code throws there, as the exception ends its callback. */
   enterOf(entry, door) {
     try {
       this.enter(door);
@@ -210,13 +211,11 @@ class World {
     }
   }
 
-  // What is given to the library.
-
   name() {
     return this.prefix + this.pick('abc');
   }
 
-  /** One of the names is a lock of all processes. */
+  /** Names that end with 'c' are locks of the host scope. */
   locksOf(name) {
     return name.endsWith('c') ? this.library.ofHost : this.library.locks;
   }
@@ -267,9 +266,7 @@ class World {
     return fresh.signal;
   }
 
-  // What comes back from it.
-
-  /** @returns what the callback of an entry returns; it leaves before that settles */
+  /** @returns what the callback of an entry returns; the entry leaves before that settles */
   serve(entry, lock) {
     if (lock === null) return undefined;
     if (entry.signal?.aborted) this.fault(`${entry.name}: granted after its abort`);
@@ -303,7 +300,7 @@ class World {
     };
   }
 
-  /** Requests inside of a lock that the lock serves; some of them outlive it. */
+  /** Makes requests that the lock of an entry serves; some of them outlive the callback. */
   reenter(entry) {
     const { name, lock } = entry;
     while (this.random() < 0.5 && this.deeds < MOST_DEEDS && !lock.signal.aborted) {
@@ -359,7 +356,7 @@ class World {
       },
       (error) => {
         entry.settled = true;
-        // Where one of several was stolen, the callback goes on with the others.
+        // If one of several locks was stolen, the callback goes on with the others.
         if (!entry.arrived) entry.leave();
         const { DeadlockError, LockError } = this.library;
         const known = error instanceof HostileError || isOverflow(error) || error === 'aborted';
@@ -378,8 +375,6 @@ class World {
     entry.arrive({ handle });
     handle.signal.addEventListener('abort', () => this.enter('loss listener'));
   }
-
-  // The deeds.
 
   request(more) {
     const mode = more?.steal ? 'exclusive' : this.mode();
@@ -455,7 +450,7 @@ class World {
     this.track(entry, promise);
   }
 
-  /** Something is released, and what waits then is canceled: that takes no lock from anybody. */
+  /** Releases something, then cancels what waits in each Mutex: no holder may lose its lock. */
   cancel() {
     this.release();
     const { deeds } = this;
@@ -489,7 +484,7 @@ class World {
     try {
       handle = take(this.locksOf(name), given, mode);
     } catch (error) {
-      // Not granted in time, waiting for itself, or stolen by a subscriber that hears of the grant.
+      // The lock was busy, a deadlock, or stolen by a subscriber to its grant.
       if (!(error instanceof this.library.LockError)) throw error;
     } finally {
       this.own(entry, handle);
@@ -513,7 +508,6 @@ class World {
     this.controllers.splice(this.below(this.controllers.length), 1)[0].abort('aborted');
   }
 
-  /** Time passes, or something will happen soon. */
   elapse() {
     const how = this.below(3);
     if (how === 0) setTimeout(() => this.enter('timer'), this.below(3));
@@ -525,7 +519,7 @@ class World {
     throw new HostileError('of the hostile user');
   }
 
-  /** Calls from the last frames before the stack ends, where there is no room to look at results. */
+  /** Calls from the last frames of the stack, which have no room to look at results. */
   recurse() {
     const [mode, name] = [this.mode(), this.name()];
     const locks = this.locksOf(name);
@@ -548,14 +542,14 @@ class World {
     const handles = this.entries.filter((it) => it.arrived && !it.left && it.handle);
     const frames = 1 + this.below(4);
     let calls = 0;
-    // Nobody listens meanwhile: what a listener notes could not be noted.
+    // Listeners must not act here, as they could not record what they did.
     const { deeds } = this;
     this.deeds = MOST_DEEDS;
     const deeper = (frame) => {
       try {
         deeper(frame + 1);
       } catch {
-        // The end of the stack.
+        // The stack has ended.
       }
       if (calls === 40 || frame % frames > 0) return;
       const i = calls++;
@@ -566,7 +560,7 @@ class World {
         else if (form === 'tryAcquireSync') got[i] = locks.tryAcquireSync(name, { mode });
         else if (i < handles.length) handles[i].handle.release();
       } catch {
-        // As well.
+        // The stack has ended in the call.
       }
     };
     deeper(0);
@@ -603,8 +597,6 @@ class World {
     for (const entry of handles) if (entry.handle.released) entry.leave();
   }
 
-  // The checks.
-
   async quiet() {
     for (let i = 0; i < 4; i++) await turn();
     if (foreign.length > 0) this.fault(`not of users’ code: ${foreign.shift()?.stack}`);
@@ -632,7 +624,7 @@ class World {
     });
   }
 
-  /** Lets go of everything, again and again: what comes then is let go of, too. */
+  /** Releases everything, including the locks that are granted by that. */
   async finish() {
     this.closing = true;
     for (let i = 0; i < 200; i++) {
@@ -646,7 +638,7 @@ class World {
       await this.quiet();
       const isOver = ({ settled, left, handle }) => settled && (left || !handle);
       if (this.entries.every(isOver) && this.deferreds.length === 0) break;
-      // What a busy machine makes the host scope defer is done before it answers a query.
+      // The host scope answers a query after the steps that a busy machine made it defer.
       await this.state();
     }
     const open = this.entries.filter(({ settled }) => !settled);
@@ -663,7 +655,7 @@ class World {
   }
 }
 
-/** Timers are called here: what one throws is an exception like any other, and costs no other timer. */
+/** An exception of a timer is recorded like any other, and stops no other timer. */
 function tick(ms) {
   for (;;) {
     try {
@@ -675,10 +667,10 @@ function tick(ms) {
   }
 }
 
-/** Getters stay getters. */
+/** Adds an option, and keeps getters as getters. */
 const withReentrant = (options) => Object.create(options, { reentrant: { value: true } });
 
-/** One step: a deed, and whether one waits after it until everything has happened. */
+/** One step: a deed, and how far things settle after it. */
 const step = fc.record({
   deed: fc.constantFrom(...DEEDS),
   then: fc.constantFrom('nothing', 'nothing', 'quiet', 'tick'),

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Clients with a server in memory, to whom everything happens that can: the actions of a trial are
- * done one after the other, in the world's time; then all faults end, everybody gets what he waits
- * for, and the history is judged.
+ * Runs clients and a server in memory, to which every kind of fault happens. A trial does its
+ * actions one after the other, in the world's time; then all faults end, every request is served,
+ * and the history is judged.
  */
 
 const { Recorder, check } = require('./check.js');
@@ -13,22 +13,22 @@ const { Cluster, MAX_BLOCKED, TTL } = require('../cluster/setup.js');
 class Trial {
   events = [];
   open = new Set();
-  /** How many requests do not arrive, each of which keeps others waiting for a time. */
+  /** How many requests never arrive; each keeps others waiting until a lease ends. */
   unheard = 0;
-  /** How many faults there were, but for event loops that were blocked. */
+  /** How many faults began or ended, not counting event loops that were blocked. */
   harms = 0;
   /** How many texts were published with each request. */
   published = new Map();
-  /** The publications that are not answered, by the client that waits for that. */
+  /** The client of each publication without an answer, by its promise. */
   unanswered = new Map();
-  /** What is wrong with the keepers of clients, in words. */
+  /** The broken promises of keepers and publications, as sentences. */
   unkept = [];
 
   /**
    * @param rates how fast the clocks of the server and the clients go
-   * @param options `server`, and `rules`, `clock` and `wrap`, of the clients, take a rule away, as
-   *   `keeper` and `maxBlocked` do, of the first client, which has a keeper; `patience`: how long
-   *   everybody is waited for in the end
+   * @param options `server`, and `rules`, `clock` and `wrap` of the clients, take a rule away;
+   *   `keeper` and `maxBlocked` do so for the first client, which has a keeper; `patience` limits
+   *   how long the end of the trial waits for all requests
    */
   constructor(
     rates,
@@ -49,7 +49,6 @@ class Trial {
     }
   }
 
-  /** A fault begins or ends. */
   fault() {
     this.harms++;
     this.recorder.record('fault', {});
@@ -59,7 +58,7 @@ class Trial {
     return this.cluster.clients[i % this.cluster.clients.length];
   }
 
-  /** Makes a request whose lock is held for so long, unless it is lost before. */
+  /** Requests a lock and holds it for this duration, unless it is lost before. */
   request(i, name, options, duration) {
     const client = this.client(i);
     if (client.isKilled) return;
@@ -67,7 +66,6 @@ class Trial {
     this.recorder.request(client.name, client.locks, name, options, use);
   }
 
-  /** Requests all of these names together. */
   requestAll(i, names, options, duration) {
     const client = this.client(i);
     if (client.isKilled) return;
@@ -95,7 +93,7 @@ class Trial {
     };
   }
 
-  /** A client waits for a name, and steals it just when its holders have released it. */
+  /** A client waits for a name, and steals it about when its holders have released it. */
   overtake(i, name, ms, duration) {
     this.request(i, name, {}, duration);
     this.world.after(20, () => {
@@ -104,7 +102,7 @@ class Trial {
     });
   }
 
-  /** What a process sees of its locks before anything else runs in it. */
+  /** Records which locks the process sees as lost before anything else runs in it. */
   #look(client) {
     for (const one of this.open) {
       if (one.client !== client || one.lock.held) continue;
@@ -113,8 +111,8 @@ class Trial {
   }
 
   /**
-   * Who slept has no timer that is due when the lease ends by the clocks that went on, and may be told
-   * late: but `lock.held` knows.
+   * A client that slept has no timer for the end of its lease by the clocks that went on. Its event
+   * may come late, but `lock.held` must be right at once.
    */
   #lookFrom(client, count) {
     this.world.after(TTL / 100, () => {
@@ -123,7 +121,7 @@ class Trial {
     });
   }
 
-  /** A client publishes with all of its locks on a name; or removes what it has published. */
+  /** A client publishes with each of its locks on a name, or removes its text. */
   publish(i, name, isRemoval) {
     const client = this.client(i);
     for (const { client: its, lock, id } of this.open) {
@@ -148,7 +146,6 @@ class Trial {
     this.unanswered.delete(promise);
   }
 
-  /** A client asks for all locks. */
   async read(i) {
     const client = this.client(i);
     if (client.machine.isStopped) return;
@@ -158,7 +155,7 @@ class Trial {
       for (const { name, token, data } of held)
         this.recorder.record('read', { name, token, text: data, asked });
     } catch {
-      // The server may be away for longer than a query waits.
+      // The server may be away for longer than the time limit of a query.
     }
   }
 
@@ -189,12 +186,12 @@ class Trial {
     };
   }
 
-  /** Its event loop does not turn; its keeper's thread goes on. */
+  /** The client's event loop stops, while the thread of its keeper goes on. */
   block(i, milliseconds) {
     const client = this.client(i);
     if (client.machine.isStopped) return;
     const { harms } = this;
-    // A bucket that has to connect anew, though it may not know that yet, extends nothing.
+    // A bucket that has to connect anew extends no lease, even before it notices that.
     const wasOpen = client.backend.state === 'open' && !client.network.isCut;
     const held = [...this.open].filter((one) => one.client === client && one.lock.held);
     this.recorder.record('fault', {});
@@ -213,14 +210,14 @@ class Trial {
     );
   }
 
-  /** A client is cut off; its keeper need not be. */
+  /** The client is cut off, though its keeper may not be. */
   away(i) {
     const client = this.client(i);
     const { network } = client;
     network.isCut = true;
     network.cutAt = this.world.now;
     const { cutAt } = network;
-    // A loop that does not turn cannot notice it, so the time begins when it turns again.
+    // A loop that does not turn cannot notice the cut, so the time begins when it turns again.
     const check = () => {
       if (!network.isCut || network.cutAt !== cutAt) return;
       const { now } = this.world;
@@ -232,7 +229,7 @@ class Trial {
     this.world.after(3 * TTL, check);
   }
 
-  /** A client that renews no more is in nobody's way, whatever its keeper does. */
+  /** A client that renews no more must block no other client, whatever its keeper does. */
   #expectNothing(client, why) {
     const held = this.cluster.server.query().filter((entry) => entry.clientId === client.name);
     for (const { ref, name } of held)
@@ -253,7 +250,7 @@ class Trial {
     this.cluster.start(this.ofClients);
   }
 
-  /** Closes its bucket, with all that it has and waits for; another one comes. */
+  /** Closes the bucket of a client with all its locks and requests; another client starts. */
   close(i) {
     const client = this.client(i);
     if (client.isKilled || client.isClosed) return;
@@ -262,7 +259,6 @@ class Trial {
     this.cluster.start(this.ofClients);
   }
 
-  /** The server's machine stands still. */
   stopServer(milliseconds) {
     const { machine } = this.cluster.server;
     if (machine.isStopped) return;
@@ -274,7 +270,7 @@ class Trial {
     });
   }
 
-  /** Somebody's transaction guards whoever holds a name. */
+  /** A user's transaction guards the holders of a name. */
   guard(name, milliseconds) {
     this.recorder.record('guarded', { name });
     this.cluster.server.guard(name);
@@ -284,7 +280,7 @@ class Trial {
     });
   }
 
-  /** Another server takes over, with all data; the one that there was may come back. */
+  /** A replica with all data takes over; the old server may come back (`failBack`). */
   backup() {
     const { server } = this.cluster;
     this.fault();
@@ -293,8 +289,8 @@ class Trial {
   }
 
   /**
-   * The server that there was comes back, and first hears of a client that knows the other one: of
-   * that which was granted the least.
+   * The old server comes back, and its first message is from a client that knows the new one: that
+   * with the smallest granted token.
    */
   failBack() {
     const { server } = this.cluster;
@@ -307,9 +303,9 @@ class Trial {
     this.fault();
     this.recorder.record('forgot');
     server.restore(this.before, client?.network);
-    // It goes on with what it grants from now on, until another one takes over again.
+    // The old server continues from here until another `backup`.
     this.before = undefined;
-    // By then everybody has lost what he had.
+    // By then, every client has lost its earlier locks.
     this.world.after(2 * TTL, () => {
       server.only = undefined;
       this.fault();
@@ -387,7 +383,7 @@ class Trial {
     network.isTwice = false;
   }
 
-  /** Ends all faults, waits for everybody, and says what was wrong. */
+  /** Ends all faults, waits for all requests, and returns what was wrong. */
   async judge() {
     const isCalm = !this.events.some(({ type }) => type === 'fault');
     this.cluster.server.machine.resume();
@@ -412,7 +408,7 @@ class Trial {
     );
     const timers = machines.reduce((sum, machine) => sum + machine.timers, 0);
     const adapters = alive.reduce((sum, { thread }) => sum + (thread?.adapters.size ?? 0), 0);
-    // Those who were killed are swept away by whoever comes next.
+    // A later sweep removes the sessions of the killed clients.
     await this.world.advance(2 * TTL);
     this.cluster.server.sweep();
     const twice = this.cluster.server.twice.map(({ clientId, ref, name }) => {
@@ -424,14 +420,14 @@ class Trial {
       ...this.unkept,
       ...this.#falseReasons(),
       ...check([...this.events, ...this.#tickets()], {
-        // Where nothing goes wrong there are no leases, quarantines and connections to wait for.
+        // Without faults, no lease, quarantine or connection delays a request.
         within: (isCalm ? TTL / 2 : 3 * TTL) + 3 * TTL * this.unheard,
         left: { ...this.cluster.server.left, timers, 'adapters of keepers': adapters },
       }),
     ];
   }
 
-  /** Who is robbed is told so, whatever got lost: a failover is not told of where there was none. */
+  /** A lost lock gives the reason 'failover' only if a server was replaced. */
   #falseReasons() {
     if (this.cluster.server.wasReplaced) return [];
     const told = this.events.filter(({ type, reason }) => type === 'told' && reason === 'failover');
@@ -454,7 +450,7 @@ class Trial {
     await this.world.until(() => isClosed, 10 * TTL);
   }
 
-  /** By the log of the server, which has all grants with their tokens. */
+  /** Adds the server's ticket of each grant; its log has all grants with their tokens. */
   #tickets() {
     const byToken = new Map(this.cluster.server.log.map((entry) => [entry.token, entry]));
     return this.events
@@ -466,7 +462,6 @@ class Trial {
   }
 }
 
-/** What happens to a network. */
 const FAULTS = {
   cut: (network) => network.cut(),
   drop: (network, _ms, flag) => {
@@ -492,12 +487,11 @@ const FAULTS = {
 
 const namesFrom = (name) => (name === 'a' ? ['a', 'b'] : ['b', 'a']);
 
-/** How several are requested: most wait. */
+/** The options of a request for several names; most of them wait. */
 const wayOf = (ms) => [{}, {}, {}, { steal: true }, { ifAvailable: true }][ms % 5];
 
 const units = (weight, priority) => ({ mode: 'shared', limit: 3, weight, priority });
 
-/** Does the actions, with time in between, and judges. */
 async function run(rates, actions, options) {
   const trial = new Trial(rates, options);
   await trial.world.advance(10);
