@@ -206,14 +206,10 @@ function checkNames() {
 }
 
 const FOLDERS = ['src', 'lib', 'bin', 'bench', 'examples', 'scripts', 'test', 'docs', '*.md'];
-/** The comments of these files have not been rewritten yet. */
-const UNREVISED =
-  /^test\/(cluster\/|extensions\/programs|host\/fuzz_|model\/hostile\.js|world\/trial)/;
 const files = execFileSync('git', ['ls-files', ...FOLDERS], { cwd: root, encoding: 'utf8' })
   .trim()
   .split('\n');
 for (const file of files) {
-  if (UNREVISED.test(file)) continue;
   if (/\.(js|mjs)$/.test(file)) checkJavaScript(file);
   else if (/\.(c|h|cc)$/.test(file)) checkC(file);
   else if (/\.(lua|sql)$/.test(file)) checkDashes(file);
