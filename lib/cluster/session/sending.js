@@ -59,7 +59,7 @@ class Sending {
       this.#parts.status.ttl / 3,
       () => this.#parts.adapter.step(ops, number, before),
       (answers) => this.#handleReply(step, answers),
-      (error) => this.#handleRejection(step, error),
+      (error) => this.#handleStepRejection(step, error),
     );
   }
 
@@ -84,7 +84,7 @@ class Sending {
    * Not called when the connection is lost: see `InFlightCalls.make` and `takeBackMissedSteps`.
    * @param {SentStep} step @param {unknown} error
    */
-  #handleRejection(step, error) {
+  #handleStepRejection(step, error) {
     const { adapter, connection, grants, reactions, sendQueue } = this.#parts;
     // An earlier step was refused, and this step was taken back with it.
     if (!sendQueue.has(step)) return;

@@ -35,7 +35,7 @@ class TrackedRequest {
    */
   thief = '';
   thiefLife = '';
-  /** The token of the session's latest theft of the name. A grant before it has been stolen. */
+  /** The token of the session's latest theft of the name. A lock with a smaller one was stolen. */
   lastTheft = 0n;
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
   markFor = 0;

@@ -23,9 +23,8 @@
  *   (r) the registry's mutex, bucket.c
  *
  * The owners. The record of a request belongs to its agent's thread, except for fields marked (m)
- * or (q). While it is `doing`, it belongs to the thread that has mu. If the
- * agent's thread gives the request up meanwhile, the agent's thread sets `gone`, and the thread
- * that has mu frees the record.
+ * or (q). While it is `doing`, it belongs to the thread that has mu. If the agent's thread gives
+ * the request up meanwhile, it sets `gone`, and the thread that has mu frees the record.
  *
  * A request, from the call to the grant:
  *   agent_request.c  makes the record, and tries to enter (section.c). Inside it makes the cell,
