@@ -26,7 +26,8 @@ const {
 } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, sentinelClients } = require('./redis-clients.js');
-const { ServerClock, lacks, newDisk, startRedis, startSentinel } = require('./servers.js');
+const { ServerClock, detectFailures, lacks, newDisk } = require('./servers.js');
+const { startRedis, startSentinel } = require('./servers.js');
 
 /** Counts what is left at a server. A bucket that was used leaves only its hash, and marks. */
 const left = (server, stage) =>
@@ -94,7 +95,8 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     const primary = await engine.start();
     const replication = await FaultyProxy.open(primary.port);
     const replica = await startRedis({ primary: replication });
-    const { port } = await startSentinel(primary);
+    const sentinel = await startSentinel(primary);
+    const { port } = sentinel;
     const stage = stageOf(engine, port, { ttl: 2 * TTL });
     const [of6, of5] = Object.keys(sentinelClients);
     const holder = await stage.actor({ config: { kind: of6, port } });
@@ -107,6 +109,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     await next.asked();
     stage.fault();
     await primary.crash();
+    await detectFailures(sentinel);
     await held.settled();
     await replica.until(/role:master/);
     const from = now();

@@ -365,7 +365,8 @@ ignore_startup_parameters = extra_float_digits,options
 }
 
 /**
- * Starts a Redis Sentinel that watches a primary, `main`, and soon promotes a replica of it.
+ * Starts a Redis Sentinel that watches a primary, `main`. It promotes a replica after
+ * `detectFailures`; before that, a busy machine may slow the primary down as much as it likes.
  * @param {{ port: number }} primary
  * @param {RegExp} [ready] its output when it is ready: by default, once it knows a replica
  * @returns {Promise<Server>}
@@ -375,13 +376,17 @@ async function startSentinel(primary, ready = /\+slave /) {
   const text = `port ${port}
 bind 127.0.0.1
 sentinel monitor main 127.0.0.1 ${primary.port} 1
-sentinel down-after-milliseconds main 300
-sentinel failover-timeout main 2000
+sentinel down-after-milliseconds main 3600000
+sentinel failover-timeout main 20000
 `;
   return startWithFile(text, port, (file) => launch(redisServer, [file, '--sentinel'], ready));
 }
 
 const redisCli = () => redisServer.replace(/-server$/, '-cli');
+
+/** Makes a Sentinel notice soon that its primary does not respond. @param {Server} sentinel */
+const detectFailures = ({ port }) =>
+  run(redisCli(), `-p ${port} SENTINEL SET main down-after-milliseconds 300`.split(' '));
 
 /** A Redis server: a primary or a replica. */
 class Redis extends Server {
@@ -694,6 +699,7 @@ async function stopAll() {
 
 module.exports = {
   ServerClock,
+  detectFailures,
   freePort,
   lacks,
   makeCertificate,
