@@ -9,8 +9,8 @@
 
 /* The version of the interface between JavaScript and the addon: every change of functions, of
  * their arguments and results, and of the meaning of numbers must raise it, and the one in
- * lib/backend/binary.js. Offsets (`kLayout` in addon.cc) are not part of the interface, because
- * JavaScript reads them from the addon. */
+ * lib/backend/binary.js. So must a new field of the exchange. Its offset (`kLayout` in addon.cc) is
+ * not part of the interface, because JavaScript reads it from the addon. */
 enum : int32_t { AGREEMENT = 16 };
 
 /* The environment and arguments of a call. Missing arguments are undefined. */
