@@ -12,11 +12,14 @@ const process = require('node:process');
 
 const LIMIT_S = Number(process.env.WEB_LOCKS_TEST_LIMIT ?? 300);
 
+/** Runs all files of the conformance suite in one process, which a test starts. */
+const SUITE = require.resolve('../conformance/files.js');
+
 /** Processes and workers of a test, and the runner, load this file, too. */
 const isTestFile = () =>
-  process.env.NODE_TEST_CONTEXT === 'child-v8' &&
   require('node:worker_threads').isMainThread &&
-  /\.test\.js$/.test(process.argv[1] ?? '');
+  (process.argv[1] === SUITE ||
+    (process.env.NODE_TEST_CONTEXT === 'child-v8' && /\.test\.js$/.test(process.argv[1] ?? '')));
 
 /**
  * Collects all lock managers, so that the watchdog can query them. The library keeps no such list,
