@@ -81,7 +81,8 @@ class Sending {
 
   /**
    * Halves a step that was refused, or fails its only unit; the session handles all other errors.
-   * Not called when the connection is lost: see `InFlightCalls.make` and `takeBackMissedSteps`.
+   * Not called if the link reported first that the connection is lost: see `InFlightCalls.make` and
+   * `takeBackMissedSteps`. (A cluster client of Redis reports no such loss and only rejects calls.)
    * @param {SentStep} step @param {unknown} error
    */
   #handleStepRejection(step, error) {
