@@ -370,7 +370,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       return parts.reduce(without, scriptOf(schema, 'logged'));
     }
 
-    test('gets what is missing with a publication, even if an old client removed it', async () => {
+    test('gets what it lacks when a lock publishes, also after an old client', async () => {
       const schema = 'older';
       await sql(olderScript(schema));
       const a = await client({ schema });
@@ -386,7 +386,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await a.answers(...publications), ['published', 'notHeld']);
     });
 
-    test('hands locks over before and after it gets procedures, without functions', async () => {
+    test('hands locks over before and after clients add its procedures', async () => {
       const schema = 'oldest';
       await sql(olderScript(schema));
       const has = `SELECT to_regproc('${schema}.step_then_notify') IS NOT NULL`;
@@ -554,7 +554,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       }
     });
 
-    test('begins with a close by another client, which grants nothing old', async () => {
+    test('begins when another client closes a session, and grants nothing', async () => {
       const schema = 'closes';
       const [a, waiting] = await clients(2, { schema }, LONG);
       const op = request(fresh());
@@ -644,7 +644,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       );
     });
 
-    test('lets a close by another client wait for the standby, whatever its role', async () => {
+    test('lets a close wait for the standby even if its role waits for none', async () => {
       const hasty = poolOf({ ...primary.config, options: '-c synchronous_commit=off' });
       const [a, b] = await clients(2, { pool: own });
       const [held, waiting] = [request('name'), request('name')];
@@ -817,7 +817,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
 
     for (const level of ['REPEATABLE READ', 'SERIALIZABLE']) {
-      test(`gets an error and loses no lock if it is ${level} and older than it`, async () => {
+      test(`gets an error if it is ${level} and began before the grant`, async () => {
         const [a, b] = await clients(2);
         const [held, waiting] = requests(2);
         const ahead = request(waiting.name);
