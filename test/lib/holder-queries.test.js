@@ -7,7 +7,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { turn } = require('../helpers/locks.js');
 const { Random } = require('../torture/random.js');
-const { queryHolders } = require('../../lib/extensions/watch/holder-queries.js');
+const { queryHolders, sharedHoldersNow } = require('../../lib/extensions/watch/holder-queries.js');
 
 /** The holders are unknown after so many milliseconds without an answer. */
 const LIMIT_MS = 200;
@@ -19,8 +19,10 @@ class Backend {
   /** The names of the queries under way, with functions that answer them. */
   asked = [];
 
+  holders = (name) => [{ name, label: `${this.holder}` }];
+
   askHolders = (name) => {
-    const list = [{ name, label: `${this.holder}` }];
+    const list = this.holders(name);
     return new Promise((resolve) => this.asked.push({ name, answer: () => resolve(list) }));
   };
 }
@@ -44,14 +46,22 @@ describe('questions for holders', () => {
         };
         made.push(Object.assign(queryHolders(backend, name).then(check), { question }));
       };
+      let holderInThisTurn = 0;
       const acts = {
+        look() {
+          const { list } = sharedHoldersNow(backend, 'a', false);
+          assert.ok(Number(list[0].label) >= holderInThisTurn, 'older than the turn');
+        },
         ask: () => ask(random.pick(['a', 'b'])),
         change: () => backend.holder++,
         answer: () => backend.asked.splice(random.below(backend.asked.length), 1)[0]?.answer(),
-        turn,
+        async turn() {
+          await turn();
+          holderInThisTurn = backend.holder;
+        },
         pass: () => clock.advance(random.pick([1, LIMIT_MS / 2, LIMIT_MS])),
       };
-      const drawn = ['ask', 'ask', 'change', 'answer', 'answer', 'turn', 'turn', 'turn'];
+      const drawn = ['ask', 'ask', 'look', 'change', 'answer', 'answer', 'turn', 'turn', 'turn'];
       for (let i = 0; i < 500; i++) {
         await acts[random.chance(0.05) ? 'pass' : random.pick(drawn)]();
         const names = backend.asked.map(({ name }) => name);
