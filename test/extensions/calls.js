@@ -40,8 +40,8 @@ const KINDS = Object.fromEntries(
 const VALUES = {
   ifAvailable: [true, true, false],
   mode: ['shared', 'shared', 'exclusive'],
-  /** The numbers of signals. */
-  signal: [0, 1, 2],
+  /** The numbers of signals; the last one never aborts. */
+  signal: [0, 1, 2, 3],
   steal: [true, true, false],
   blocking: [false, false, true],
   deadlock: ['reject'],

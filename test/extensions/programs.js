@@ -12,6 +12,7 @@
  */
 
 const { clock } = require('../helpers/clock.js');
+const { Kept } = require('../helpers/kept.js');
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
@@ -19,7 +20,10 @@ const { subscribe } = require('node:diagnostics_channel');
 const fc = require('fast-check');
 const { chosen, scope } = require('../conformance/scopes.js');
 const { OPTIONS } = require('../../lib/extensions/options.js');
+const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { countSites } = require('../../lib/extensions/sites/sites.js');
+const { LockRequest } = require('../../lib/standard/lock-request.js');
+const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { openAt } = require('../conformance/memory.js');
 const { KINDS, VALUES, make, objectOf } = require('./calls.js');
 const { Judge, isRefused } = require('./judge.js');
@@ -32,6 +36,8 @@ const IMPATIENCE_MS = 500;
 const STEP_MS = 1;
 const SIGNALS = 3;
 const OPENINGS = 2;
+/** Of so many programs, one is checked for the requests that it keeps, because that takes long. */
+const CHECKED_FOR_KEPT = 20;
 
 const PUBLISHED = [
   ...[undefined, null, 0, -1.5, false, '', 'text', '\ud800', '\0', [], {}, 'ü€😀'],
@@ -92,6 +98,7 @@ const does = (what, weight, more = {}) => ({
   arbitrary: fc.record({ does: fc.constant(what), isBehind, ...more }),
 });
 const pick = fc.nat();
+const isTogether = scope.lacks.oneByOne !== undefined;
 
 const stepOf = (kinds, options) =>
   fc.oneof(
@@ -162,6 +169,21 @@ const ringOfSeveral = fc
     ];
   });
 
+/** A call for several gets its first lock in the middle of its time limit, and waits for the next. */
+const lateForNext = fc
+  .tuple(
+    fc.constantFrom('requestAll', 'acquireAll'),
+    fc.constantFrom(['timeout', 300], ['maxTotal', 400], ['timeout', 200]),
+  )
+  .map(([kind, limit]) => [
+    { ...ASK, names: ['a'], drawn: [], inside: null },
+    { ...ASK, names: ['b'], drawn: [], inside: null },
+    { ...ASK, kind, names: ['a', 'b'], drawn: [limit], inside: null },
+    { does: 'pass', ms: 100 },
+    { does: 'release', pick: 1, ending: 'return' },
+    { does: 'pass', ms: 400 },
+  ]);
+
 const drawn = fc.tuple(
   fc.subarray(Object.keys(KINDS), { minLength: 1, maxLength: 4 }),
   fc.subarray(Object.keys(VALUES), { minLength: 2, maxLength: 6 }),
@@ -178,6 +200,7 @@ const program = fc
       fc.oneof(
         { weight: 18, arbitrary: stepOf(kinds, options).map((step) => [step]) },
         { weight: 2, arbitrary: nestOf(kinds, options) },
+        { weight: isTogether ? 0 : 1, arbitrary: lateForNext },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ring },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ringOfSeveral },
       ),
@@ -201,7 +224,8 @@ for (const file of ['native', 'host']) {
   };
 }
 
-const isTogether = scope.lacks.oneByOne !== undefined;
+/** Each call has a context of its own. */
+const contexts = new AsyncLocalStorage();
 
 /** The random pause of an election is the shortest one. */
 Math.random = () => 0;
@@ -231,6 +255,7 @@ class Call {
   log = [];
   /** The locks that the call was granted last, by name. */
   locks = new Map();
+  unwatch = [];
   enter;
   handle;
 
@@ -264,12 +289,20 @@ class Call {
     this.locks.set(lock.name, lock);
     if (lock.token !== undefined) this.runner.tokens.set(`${this.id} ${lock.name}`, lock.token);
     const { signal } = lock;
+    const context = contexts.getStore();
     const lost = () => {
+      // The abort of a given signal runs a leader's listeners in the context of who aborts it.
+      if (contexts.getStore() !== context && this.given.kind !== 'elect')
+        this.note('lost in the context of another call');
       this.loss = signal.reason;
       if (this.given.kind !== 'elect' || this.end) this.note(`lost ${this.nameOf(signal.reason)}`);
     };
-    if (signal.aborted) lost();
-    else signal.addEventListener('abort', lost);
+    if (signal.aborted) {
+      lost();
+      return;
+    }
+    signal.addEventListener('abort', lost);
+    this.unwatch.push(() => signal.removeEventListener('abort', lost));
   }
 
   outcome(ending) {
@@ -358,7 +391,7 @@ class Runner {
   });
   /** The token of each grant, by call and name. */
   tokens = new Map();
-  controllers = Array.from({ length: SIGNALS }, () => new AbortController());
+  controllers = [...Array.from({ length: SIGNALS }, () => new AbortController()), lasting];
   reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
   warnings = [];
   /** @type {Promise<void> | undefined} of the second opening */
@@ -438,7 +471,7 @@ class Runner {
     const start = clock.now();
     const enter = parent?.enter ?? ((run) => run());
     this.judge.call(this.given[id]);
-    enter(() => one.start());
+    enter(() => contexts.run(id, () => one.start()));
     if (this.judge.logs[id][0] !== 'refused')
       for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
     // The thread blocked: everything that was due meanwhile happens now.
@@ -592,12 +625,47 @@ class Runner {
     }
     assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
     this.end();
+    this.#forgetCalls();
+    if (ANNOUNCERS === 1) lasts.push(this.openings, this.objects);
+    if (++finished % CHECKED_FOR_KEPT === 0 && left.length === 0) await this.#checkKept();
     await Promise.all(this.openings.map((bucket) => bucket.close()));
     for (const events of told.values()) assert.match(events.join(' '), LIFE);
     assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
     assert.equal(countSites(), 0, 'a site is left');
   }
+
+  /**
+   * Buckets, objects and a signal that last keep no request that has ended. An announcer keeps its
+   * last request, which is one without a context here.
+   */
+  async #checkKept() {
+    if (this.closing && ANNOUNCERS > 1) {
+      await this.closing;
+      this.openings.length = 1;
+    }
+    for (const { locks } of this.openings) await locks.request('last', () => {}).catch(() => {});
+    await turn();
+    left = kept.moreThan(ANNOUNCERS);
+  }
+
+  /** Node.js keeps a leader's signal, which depends on a given one, while it has listeners. */
+  #forgetCalls() {
+    for (const { unwatch } of this.calls) for (const one of unwatch) one();
+    this.calls = this.given = [];
+    this.judge = undefined;
+  }
 }
+
+/** A signal that all programs follow and that never aborts. */
+const lasting = new AbortController();
+const kept = new Kept(LockRequest, TrackedRequest);
+const keptAfterwards = new Kept(Bucket);
+/** What the programs have left, while their buckets, objects and signals last. */
+let left = [];
+/** Each opening of a cluster has an announcer; all other openings share one. */
+const ANNOUNCERS = ['process', 'host'].includes(chosen) ? 1 : OPENINGS;
+/** What outlives its program. A closed bucket of a cluster does not, because of its announcer. */
+const lasts = [];
 
 /** The events of each request, by its id. */
 let told = new Map();
@@ -611,6 +679,7 @@ for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 
 
 let warnings = [];
 let hasFailed = false;
+let finished = 0;
 /** The pairs of a kind of call and an option that were tried. */
 const seen = new Set();
 process.emitWarning = (message, { code } = {}) => {
@@ -635,6 +704,7 @@ async function main() {
   await fc.assert(
     fc.asyncProperty(program, fc.boolean(), async (steps, isOpen) => {
       const runner = new Runner();
+      const { judge } = runner;
       warnings = [];
       told = new Map();
       try {
@@ -647,7 +717,7 @@ async function main() {
         hasFailed = true;
         throw error;
       } finally {
-        deadlocks += runner.judge.deadlocks;
+        deadlocks += judge.deadlocks;
         for (const bucket of runner.openings) bucket.close();
       }
     }),
@@ -661,6 +731,10 @@ async function main() {
     },
   );
   clearInterval(alive);
+  await turn();
+  assert.deepEqual(left, [], 'requests are kept');
+  lasts.length = 0;
+  assert.deepEqual(keptAfterwards.moreThan(OPENINGS), [], 'buckets are kept');
   console.log(
     `${deadlocks} deadlocks, ${seen.size} pairs of calls and options, missing: ${missing()}`,
   );
