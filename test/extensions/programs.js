@@ -37,7 +37,7 @@ const STEP_MS = 1;
 const SIGNALS = 3;
 const OPENINGS = 2;
 /** Of so many programs, one is checked for the requests that it keeps, because that takes long. */
-const CHECKED_FOR_KEPT = 20;
+const CHECKED_FOR_KEPT = 25;
 
 const PUBLISHED = [
   ...[undefined, null, 0, -1.5, false, '', 'text', '\ud800', '\0', [], {}, 'ü€😀'],
@@ -643,9 +643,36 @@ class Runner {
       await this.closing;
       this.openings.length = 1;
     }
+    await this.#loseUndelivered(this.openings[0].locks);
     for (const { locks } of this.openings) await locks.request('last', () => {}).catch(() => {});
     await turn();
     left = kept.moreThan(ANNOUNCERS);
+  }
+
+  /** The locks of all kinds of calls are granted and stolen in one turn, before users get them. */
+  async #loseUndelivered(locks) {
+    const kinds = Object.keys(KINDS).filter(
+      (kind) => OPTIONS.signal.calls.includes(KINDS[kind].as) && KINDS[kind].form !== 'sync',
+    );
+    const held = await Promise.all(kinds.map((kind) => locks.acquire(kind)));
+    const calls = kinds.map(async (kind) => {
+      const options = { signal: lasting.signal, ...(kind === 'once' && { keep: 600_000 }) };
+      const object = objectOf(library, kind, kind, locks);
+      const names = KINDS[kind].several ? [kind] : kind;
+      const made = await make(kind, { locks, object }, names, options, () => {});
+      // In a cluster, the theft may come after the handle.
+      if (KINDS[kind].form === 'handle') await (made.release ?? made).call(made);
+    });
+    for (const lock of held) lock.release();
+    calls.push(...kinds.map((kind) => locks.request(kind, { steal: true }, () => {})));
+    let isOver = false;
+    const over = Promise.allSettled(calls).then(() => {
+      isOver = true;
+    });
+    // An election pauses, and then stands again.
+    for (; !isOver; await turn()) clock.advance(STEP_MS);
+    await over;
+    told.clear();
   }
 
   /** Node.js keeps a leader's signal, which depends on a given one, while it has listeners. */
