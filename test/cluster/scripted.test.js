@@ -46,6 +46,10 @@ const SCRIPTS = {
     'request x; sent A: request 1; hint stolen 1 thief; cut; connected; sent A again',
     'A answers granted 4: granted x 4, stolen x thief',
   ],
+  'a theft before the grant of a lost session does not count for the next session': [
+    'request x; sent A: request 1; hint stolen 1 thief; lost; opened s2; ended s1',
+    'sent B: request 2; B answers granted 4: granted x 4',
+  ],
   'a theft of an earlier epoch does not count for a lock that is granted again': [
     'request x; sent A: request 1; hint stolen 1 thief; cut; connected life other; sent A again',
     'A answers granted 4: granted x 4',
@@ -113,6 +117,9 @@ const SCRIPTS = {
   ],
   'a session that is closed does not wait for ends that are not answered': [
     'lost; close; wait 3000; opened s2; wait 3400; disposed: closed; refs 0',
+  ],
+  'an end under way is over only when the session that is closed has ended': [
+    'hold x; end x; sent B: end 1; close; ended s1; disposed: ended x, closed; refs 0',
   ],
   'a session that is closed calls nothing after dispose': [
     'lost; close; wait 3400; disposed: closed; opened s2; no call is made',

@@ -193,3 +193,27 @@ test('a keeper extends no lease if its session is cut off while its adapter is m
   await cluster.world.until(() => extensions > 0);
   await keeper.stop();
 });
+
+test('a keeper reports each outage once', async () => {
+  const machine = new Machine(cluster.world);
+  const cells = new LeaseCells();
+  const keeping = { ticket: 1, seen: undefined, ttl: TTL, margin: 1, maxBlocked: 1000 * TTL };
+  let isDown = false;
+  let reports = 0;
+  const extend = async () => {
+    if (isDown) throw new Error('down');
+    return true;
+  };
+  const makeAdapter = async () => ({ extend, classify: () => 'lost', dispose() {} });
+  const keeper = new LeaseKeeper(keeping, cells, machine, makeAdapter, () => reports++);
+  cells.isOpen = true;
+  keeper.start();
+  for (const outage of [1, 2, 3]) {
+    isDown = true;
+    await cluster.world.advance(3 * TTL);
+    assert.equal(reports, outage);
+    isDown = false;
+    await cluster.world.advance(TTL);
+  }
+  await keeper.stop();
+});
