@@ -86,7 +86,12 @@ describe('lines that come at once', () => {
     for (const rest of ['', '"a beginn', '7']) {
       it(`publish the last of ${count}, and then the rest: ${rest}`, async () => {
         const published = [];
-        const publish = async (value) => published.push(value);
+        // A value that is refused must not hold up the one after it.
+        const isRefused = (value) => rest === '' && value !== count - 1;
+        const publish = async (value) => {
+          if (isRefused(value)) throw new Error(`${value} is refused.`);
+          published.push(value);
+        };
         const stream = new PassThrough();
         const publisher = new Publisher(stream, { publish });
         stream.write(lines(count) + rest);
