@@ -302,19 +302,21 @@ describe('startProfile', () => {
   });
 
   it('joins the profile of the thread that started a worker, also by --import', async (t) => {
-    const { requests } = await profileOf(
+    const { code, requests, stderr } = await profileOf(
       t,
       `if (isMainThread) {
          const profile = startProfile({ file: 'mine.json' });
          await once(new Worker(__filename), 'exit');
          await once(new Worker(__filename, { execArgv: ['--import', '${preload}'] }), 'exit');
          profile.stop();
+         if (process.listenerCount('worker') > 0) throw new Error('a listener is left');
        } else {
          if (threadId === 1) startProfile();
          await locks.request('a', turn);
        }`,
       none,
     );
+    assert.equal(code, 0, stderr);
     assert.deepEqual(fieldsOf(requests, 'thread'), ['1', '2']);
   });
 });
