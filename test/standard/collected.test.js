@@ -6,11 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { lacksHost } = require('../helpers/host-scope.js');
-const { freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
-
-const HOST = JSON.stringify(require.resolve('../../lib/host.js'));
 
 const tools = `
   /** Resolves after several collections that collected unreachable objects. */
@@ -93,38 +89,6 @@ describe('a handle that is collected is released', () => {
   }
 });
 
-/** Ways to end a lock, in a scope whose calls may be answered later. */
-const ends = {
-  released: 'lock.release()',
-  'released later': 'ask(), lock.release()',
-  'published later, and released': "ask(), lock.publish('x'), lock.release()",
-  stolen: "locks.request('x', { steal: true }, () => {})",
-  'released later, and stolen':
-    "ask(), lock.release(), locks.request('x', { steal: true }, () => {})",
-};
-for (const [title, end] of Object.entries(ends)) {
-  it(`nothing keeps a lock of processes that was ${title}`, { skip: lacksHost }, async (t) => {
-    const { value } = await run(`${tools}
-      const directory = ${JSON.stringify(freshDirectory(t))};
-      locks = require(${HOST}).openBucket('bucket', { directory }).locks;
-      const ask = () => void locks.query();
-      const signals = [];
-      const use = async () => {
-        const lock = await locks.acquire('x');
-        signals.push(new WeakRef(lock.signal));
-        await (${end});
-      };
-      for (let i = 0; i < 20; i++) await use();
-      await locks.query();
-      await turn();
-      await collect();
-      // A register may still hold the last one. The bucket is used on.
-      return signals.filter((signal) => signal.deref()).length <= 1 && Boolean(await locks.query());
-    `);
-    assert.equal(value, true);
-  });
-}
-
 describe('a lock that was released keeps nothing alive', () => {
   it('of the object that acquired it, while its handle is kept', async () => {
     const { value } = await run(`${tools}
@@ -163,16 +127,6 @@ describe('a lock that was released keeps nothing alive', () => {
   const programs = {
     'in a loop that goes on from inside its callbacks': loop(''),
     "in such a loop of requests with deadlock: 'reject'": loop("deadlock: 'reject', "),
-    'that waited for a Mutex which is used on': `
-      const mutex = new library.Mutex();
-      for (let i = 0; i < 100; i++) {
-        const release = await mutex.acquire();
-        const next = mutex.acquire({ signal: newSignal() });
-        release();
-        (await next)();
-      }
-      await collect();
-      mutex.cancel();`,
     'inside of a lock that goes on': `
       await locks.request('other', { deadlock: 'reject' }, async () => {
         for (let i = 0; i < 100; i++) {
