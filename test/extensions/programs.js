@@ -36,8 +36,6 @@ const IMPATIENCE_MS = 500;
 const STEP_MS = 1;
 const SIGNALS = 3;
 const OPENINGS = 2;
-/** Of so many programs, one is checked for the requests that it keeps, because that takes long. */
-const CHECKED_FOR_KEPT = 25;
 
 const PUBLISHED = [
   ...[undefined, null, 0, -1.5, false, '', 'text', '\ud800', '\0', [], {}, 'ü€😀'],
@@ -627,7 +625,7 @@ class Runner {
     this.end();
     this.#forgetCalls();
     if (ANNOUNCERS === 1) lasts.push(this.openings, this.objects);
-    if (++finished % CHECKED_FOR_KEPT === 0 && left.length === 0) await this.#checkKept();
+    if (++finished % PROGRAMS_PER_COUNT === 0 && left.length === 0) await this.#checkKept();
     await Promise.all(this.openings.map((bucket) => bucket.close()));
     for (const events of told.values()) assert.match(events.join(' '), LIFE);
     assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
@@ -685,7 +683,6 @@ class Runner {
 
 /** A signal that all programs follow and that never aborts. */
 const lasting = new AbortController();
-const kept = new Kept(LockRequest, TrackedRequest);
 const keptAfterwards = new Kept(Bucket);
 /** What the programs have left, while their buckets, objects and signals last. */
 let left = [];
@@ -693,6 +690,9 @@ let left = [];
 const ANNOUNCERS = ['process', 'host'].includes(chosen) ? 1 : OPENINGS;
 /** What outlives its program. A closed bucket of a cluster does not, because of its announcer. */
 const lasts = [];
+/** The count takes up to a second, and covers earlier programs only if something of them lasts. */
+const PROGRAMS_PER_COUNT = ANNOUNCERS === 1 ? 100 : 25;
+const kept = ANNOUNCERS === 1 ? new Kept(LockRequest) : new Kept(LockRequest, TrackedRequest);
 
 /** The events of each request, by its id. */
 let told = new Map();

@@ -1,4 +1,4 @@
-// slow: 6
+// slow: 15
 
 'use strict';
 
