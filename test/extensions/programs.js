@@ -167,7 +167,7 @@ const ringOfSeveral = fc
     ];
   });
 
-/** A call for several gets its first lock in the middle of its time limit, and waits for the next. */
+/** A call for several gets its first lock within its time limit, and waits for the next one. */
 const lateForNext = fc
   .tuple(
     fc.constantFrom('requestAll', 'acquireAll'),
