@@ -74,8 +74,15 @@ async function remove({ session }, { name }) {
   await server.call('kv/deleterange', { key: own[0] });
 }
 
-/** Rejects if a request has two keys, or if the limits of a name are not those of its requests. */
+/**
+ * Rejects if a request has two keys, if the limits of a name are not those of its requests, or if
+ * two marks have the same lease, so that they would end together.
+ */
 async function verify(bucket, its) {
+  const [from, to] = ['/', '0'].map((last) => `web-locks/1-done/${keyPart(bucket)}${last}`);
+  const marks = await its.call('kv/range', { key: base64(from), range_end: base64(to) });
+  const leases = valuesOf(marks.kvs ?? [], 'lease');
+  assert.equal(new Set(leases).size, leases.length, 'a lease of two marks');
   const prefix = `web-locks/1/${keyPart(bucket)}/n`;
   const range = { key: base64(`${prefix}/`), range_end: base64(`${prefix}0`) };
   const { kvs = [] } = await its.call('kv/range', range);

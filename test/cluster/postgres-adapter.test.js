@@ -119,7 +119,10 @@ const shift = (schema, milliseconds) =>
     c AS (UPDATE ${schema}.lapsed SET until = until - ago FROM by)
     UPDATE ${schema}.mark SET until = until - ago FROM by WHERE until > clock_timestamp()`);
 
-/** Rejects if rows of ended sessions are left. */
+/**
+ * Rejects if rows of ended sessions are left, if a lock is behind a request that waits, or if the
+ * rows of a name have several limits.
+ */
 async function verify(schema) {
   const rows = ['request', 'theft'].map(
     (table) =>
@@ -127,6 +130,11 @@ async function verify(schema) {
   );
   rows.push(`SELECT FROM ${schema}.session WHERE expires = 'epoch'
     AND id NOT IN (SELECT session FROM ${schema}.request)`);
+  rows.push(`SELECT FROM ${schema}.request lock JOIN ${schema}.request other USING (key)
+    WHERE lock.token IS NOT NULL AND other.token IS NULL
+      AND (lock.rank, lock.ticket) > (other.rank, other.ticket)`);
+  rows.push(`SELECT FROM (SELECT FROM ${schema}.request
+    GROUP BY key HAVING count(DISTINCT coalesce(lim, -1)) > 1) name`);
   assert.deepEqual(await sql(rows.join(' UNION ALL ')), []);
 }
 

@@ -131,7 +131,10 @@ const SHIFT = `
 const DELETE_QUEUES = `for _, key in ipairs(redis.call('KEYS', KEYS[1] .. ':q:*')) do
   redis.call('DEL', key) end`;
 
-/** Lists what is wrong: keys that never expire, and requests that are known only in one place. */
+/**
+ * Lists what is wrong: keys that never expire, requests that are known only in one place, and queues
+ * whose first requests are not the locks that their hash counts.
+ */
 const VERIFY = `
   local P, call, wrong = KEYS[1], redis.call, {}
   local function expect(is, ...)
@@ -159,6 +162,19 @@ const VERIFY = `
     expect(not is_single or not has(':q:', name) and not has(':r:', name), key, 'has a queue')
     local queued = call('ZCARD', P .. ':q:' .. name)
     expect(is_single or queued == 0 or queued == #all, key, 'has another queue')
+    local held, units, alone = 0, 0, 0
+    for i, entry in ipairs(queued == #all and call('ZRANGE', P .. ':q:' .. name, 0, -1) or {}) do
+      local row = call('HGET', P .. ':r:' .. name, string.sub(entry, 18)) or ''
+      local mode, weight, token = string.match(row, '^%S+ (%a) (%d+) (%d+) ')
+      if token and token ~= '0' then
+        expect(held == i - 1, key, 'has a lock behind a request that waits')
+        held, units, alone = held + 1, units + weight, mode == 'x' and 1 or 0
+      end
+    end
+    for field, sum in pairs(queued == #all and { held = held, units = units, alone = alone } or {}) do
+      local stored = call('HGET', P .. ':r:' .. name, field) or 0
+      expect(is_single or tonumber(stored) == sum, key, field, stored, 'instead of', sum)
+    end
     for _, member in ipairs(all) do
       local ref, session = string.match(member, '^(%d+)|(.*)$')
       expect(call('HGET', P .. ':i:' .. session, 'r' .. ref) == name, key, 'has an unknown', member)
