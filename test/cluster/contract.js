@@ -7,6 +7,9 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, describe, test } = require('node:test');
+const { setImmediate } = require('node:timers/promises');
+const v8 = require('node:v8');
+const vm = require('node:vm');
 
 const { FaultyProxy } = require('./proxy.js');
 
@@ -298,6 +301,7 @@ function contractOfClients(engine) {
  */
 function contract(engine) {
   const { client } = engine;
+  keepsNothing(engine);
 
   for (const [how, ask, isGranted] of [
     ['held', (own) => [own], false],
@@ -504,6 +508,27 @@ function contract(engine) {
   });
 }
 
+/** @param {Pick<Engine, 'client'>} engine @param {any} [options] of its client */
+function keepsNothing({ client }, options) {
+  test('an adapter keeps no answers to requests that have ended', async () => {
+    v8.setFlagsFromString('--expose-gc');
+    const gc = vm.runInNewContext('gc');
+    const a = await client(options);
+    const answers = [];
+    for (let i = 0; i < 40; i++) {
+      const op = request(fresh());
+      answers.push(new WeakRef((await a.step([op]))[0]));
+      await a.answers(end(op));
+    }
+    for (let i = 0; i < 3; i++) {
+      await setImmediate();
+      gc();
+    }
+    const kept = answers.filter((answer) => answer.deref());
+    assert.ok(kept.length < 10, `${kept.length} answers`);
+  });
+}
+
 /** Tests engines that take several steps at once. @param {Engine} engine @param {Engine} engine */
 function stepsUnderWay(engine) {
   const { client } = engine;
@@ -588,6 +613,7 @@ module.exports = {
   end,
   endsWhileOpening,
   fresh,
+  keepsNothing,
   rejectsWith,
   request,
   shared,

@@ -27,6 +27,7 @@ const {
   end,
   endsWhileOpening,
   fresh,
+  keepsNothing,
   rejectsWith,
   request,
 } = require('./contract.js');
@@ -237,6 +238,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         tellStories((lane) => storiesOf(`stories ${lane}`, engine));
         const ofShards = { ...engine, hasNoGroups: true, countsApart: true, window: 1 };
         tellStories((lane) => storiesOf(`stories of shards ${lane}`, ofShards, 3), 0.4);
+        keepsNothing(engine, { bucket: 'kept', shards: 3 });
       }
 
       for (const [what, options] of Object.entries(IDLE)) {
