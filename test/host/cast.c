@@ -221,8 +221,10 @@ void release(struct played *actor, int tag)
  * then done all its work. */
 static void await_checked(struct played *actor, const char *answer)
 {
-  char is_checked[8];
+  char is_checked[16];
+  long until = now_ms() + LONGEST_MS;
   do {
+    if (now_ms() > until) fail(actor, answer);
     tell(actor, "is_checked");
     hear_rest(actor, "is_checked ", is_checked, sizeof is_checked);
   } while (strcmp(is_checked, answer) != 0);
