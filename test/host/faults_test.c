@@ -1,7 +1,7 @@
 /* The system fails: each system call of the library fails at its n-th use, once and twice in a row,
  * and for the length of a step. Afterwards the test checks that wake-ups, deaths and thefts are
- * noticed, that the file can grow, that a lock can be handed over, that the helper sleeps, and that
- * no descriptor or thread is left. In some plays the agent's thread hears the wake-ups, as the event
+ * noticed, that the file can grow, and that a lock can be handed over. The helper must sleep, and no
+ * descriptor or thread may be left. In some plays the agent's thread hears the wake-ups, as the event
  * loop of Node.js does, until it is busy or another agent comes.
  *
  * faults_test [stride] [call]   tests every stride-th use after the first ten; all calls */
@@ -100,7 +100,8 @@ static const char *const calls[] = {
 static struct played peer, dying;
 enum { LARGE = 2 };
 
-static struct wlh_request *requests[3]; /* by tag: of "n", "m", and a name for which the file grows */
+static struct wlh_request
+    *requests[3]; /* by tag: of "n", "m", and a name for which the file grows */
 static uint32_t news[3];
 static bool lost; /* whether this play lost the bucket */
 static char bucket_name[16];
@@ -120,7 +121,7 @@ static void take_events(void)
 }
 
 static enum { NEVER, ALWAYS, UNTIL_BUSY, WHILE_ALONE } hearing;
-static int heard; /* from wlh_agent_listen, or -1 */
+static int heard;               /* from wlh_agent_listen, or -1 */
 static struct wlh_agent *other; /* of a second thread, or NULL */
 
 /* Does nothing while the file is not open. */
@@ -217,7 +218,6 @@ static void begin_waiting(uint32_t tag, int held)
   } while (!peer_sees_waiting(held));
   become_busy();
 }
-
 
 /* ---- what is left ---- */
 
