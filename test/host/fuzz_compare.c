@@ -341,15 +341,31 @@ static uint32_t count_waiting(int name)
   return count;
 }
 
+/* Returns the limit of the name, or 0 if it has none. */
+static uint32_t limit_of(int name)
+{
+  for (int i = 0; i < MOST; i++) {
+    const union wlh_cell *cell = &table.segment->cells[all[i].cells.request];
+    if (!all[i].used || all[i].name != name) continue;
+    if (cell->kind == WLH_KIND_NEWS_BROKEN) continue;
+    uint32_t limit = table.segment->cells[cell->request.resource].resource.limit;
+    return limit == WLH_LIMIT_NONE || limit == WLH_LIMIT_UNSET ? 0 : limit;
+  }
+  return 0;
+}
+
 /* Another process notices the death by a request that the dead process blocks. Such a request does
  * not wait, or waits only in a queue that was shorter before. Otherwise another request, or the
  * process that gets the number, notices. A rebuild may reorder mail, so it is read before. */
-static void do_die(int party, int name, bool waits, struct wlh_ask ask)
+static void do_die(int party, int name, uint8_t more, struct wlh_ask ask)
 {
+  bool waits = more % 2 == 1;
   int next = (party + 1) % PARTIES;
   take_all(true);
   ask.bounded = waits;
   ask.max_pending = count_waiting(name);
+  if (ask.mode == WLH_SHARED) ask.limit = limit_of(name);
+  if (ask.limit > 0) ask.weight = 1 + more / 2 % ask.limit;
   kill_party(&table, party);
   for (int j = 0; j < AGENTS_EACH; j++) {
     wlk_agent_terminate(agents[party * AGENTS_EACH + j]);
@@ -470,7 +486,7 @@ static void operate(uint8_t operation, uint8_t argument)
     if (more < 4)
       do_terminate(agent);
     else if (more < 10)
-      do_die(party_of(agent), name, more % 2 == 1, ask);
+      do_die(party_of(agent), name, more, ask);
     else
       do_rebuild(party_of(agent));
     break;
