@@ -132,8 +132,8 @@ const DELETE_QUEUES = `for _, key in ipairs(redis.call('KEYS', KEYS[1] .. ':q:*'
   redis.call('DEL', key) end`;
 
 /**
- * Lists what is wrong: keys that never expire, requests that are known only in one place, and queues
- * whose first requests are not the locks that their hash counts.
+ * Lists what is wrong: keys that never expire, requests that are known only in one place, and
+ * queues whose first requests are not the locks that their hash counts.
  */
 const VERIFY = `
   local P, call, wrong = KEYS[1], redis.call, {}
@@ -171,7 +171,8 @@ const VERIFY = `
         held, units, alone = held + 1, units + weight, mode == 'x' and 1 or 0
       end
     end
-    for field, sum in pairs(queued == #all and { held = held, units = units, alone = alone } or {}) do
+    local sums = { held = held, units = units, alone = alone }
+    for field, sum in pairs(queued == #all and sums or {}) do
       local stored = call('HGET', P .. ':r:' .. name, field) or 0
       expect(is_single or tonumber(stored) == sum, key, field, stored, 'instead of', sum)
     end

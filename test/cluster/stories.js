@@ -761,7 +761,7 @@ class Telling {
     if (!session.isAlive) return;
     const plain = { ...WAITER, name };
     const shared = { ...plain, mode: 'shared', weight: 2, other: 0 };
-    // Another session gets some units later; or before, and waits behind the dead one for its units.
+    // Another session gets units later; or before, and waits behind the dead one for its units.
     const other = (isAwaited || isFirst) && this.#alive.findLast((one) => one !== session);
     if (other && !isFirst) await this.#steps([[{ ...shared, weight: 1 }]], other);
     if (name !== undefined) await this.#steps([[shared]], session);

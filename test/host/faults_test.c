@@ -1,8 +1,8 @@
 /* The system fails: each system call of the library fails at its n-th use, once and twice in a row,
  * and for the length of a step. Afterwards the test checks that wake-ups, deaths and thefts are
- * noticed, that the file can grow, and that a lock can be handed over. The helper must sleep, and no
- * descriptor or thread may be left. In some plays the agent's thread hears the wake-ups, as the event
- * loop of Node.js does, until it is busy or another agent comes.
+ * noticed, that the file can grow, and that a lock can be handed over. The helper must sleep, and
+ * no descriptor or thread may be left. In some plays the agent's thread hears the wake-ups, as the
+ * event loop of Node.js does, until it is busy or another agent comes.
  *
  * faults_test [stride] [call]   tests every stride-th use after the first ten; all calls */
 #if !defined(_GNU_SOURCE)
