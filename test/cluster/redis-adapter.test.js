@@ -238,7 +238,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         tellStories((lane) => storiesOf(`stories ${lane}`, engine));
         const ofShards = { ...engine, hasNoGroups: true, countsApart: true, window: 1 };
         tellStories((lane) => storiesOf(`stories of shards ${lane}`, ofShards, 3), 0.4);
-        keepsNothing(engine, { bucket: 'kept', shards: 3 });
+        keepsNothing(engine, { bucket: 'answers of shards', shards: 3 });
       }
 
       for (const [what, options] of Object.entries(IDLE)) {
