@@ -8,9 +8,8 @@
 const assert = require('node:assert/strict');
 const { afterEach, describe, test } = require('node:test');
 const { setImmediate } = require('node:timers/promises');
-const v8 = require('node:v8');
-const vm = require('node:vm');
 
+const { gc } = require('../helpers/kept.js');
 const { FaultyProxy } = require('./proxy.js');
 
 /** A lease that does not end in a test, however slow the machine is. */
@@ -511,8 +510,6 @@ function contract(engine) {
 /** @param {Pick<Engine, 'client'>} engine @param {any} [options] of its client */
 function keepsNothing({ client }, options) {
   test('an adapter keeps no answers to requests that have ended', async () => {
-    v8.setFlagsFromString('--expose-gc');
-    const gc = vm.runInNewContext('gc');
     const a = await client(options);
     const answers = [];
     for (let i = 0; i < 40; i++) {

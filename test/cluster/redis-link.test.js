@@ -8,9 +8,8 @@ const { once } = require('node:events');
 const net = require('node:net');
 const { after, before, describe, it } = require('node:test');
 const { setImmediate } = require('node:timers/promises');
-const v8 = require('node:v8');
-const vm = require('node:vm');
 const { RedisLink, kindOf } = require('../../lib/cluster/engines/redis/link.js');
+const { gc } = require('../helpers/kept.js');
 const { clientOf, clients, clusterClients } = require('./redis-clients.js');
 
 const KINDS = [
@@ -199,9 +198,6 @@ describe('a link that is dropped leaves no promise that rejects', { concurrency:
 });
 
 describe('the signal of the sockets of a node-redis cluster', () => {
-  v8.setFlagsFromString('--expose-gc');
-  const gc = vm.runInNewContext('gc');
-
   it('keeps no socket that is closed, and ends those that are not', async (t) => {
     const server = await listen(t, (socket) => socket.on('error', () => {}).resume());
     let signal;

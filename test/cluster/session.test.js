@@ -204,7 +204,7 @@ test('a keeper reports each outage once', async () => {
     if (isDown) throw new Error('down');
     return true;
   };
-  const makeAdapter = async () => ({ extend, classify: () => 'lost', dispose() {} });
+  const makeAdapter = async () => ({ extend, classify: () => 'retry', dispose() {} });
   const keeper = new LeaseKeeper(keeping, cells, machine, makeAdapter, () => reports++);
   cells.isOpen = true;
   keeper.start();

@@ -21,7 +21,7 @@ const SCOPES = ['memory', ...(lacksHost ? [] : ['host'])];
 /** So many runs of the model test take a second or two. */
 const RUNS = process.env.MODEL_RUNS ?? '60';
 
-/** The suite reports where it hangs before the limit of this test, which knows less, is over. */
+/** The suite's limit ends before that of this test, because the suite can report more. */
 const LIMIT_S = '200';
 
 /** The time limit of one comparison with the model. */

@@ -8,14 +8,10 @@ const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { setFlagsFromString } = require('node:v8');
-const { runInNewContext } = require('node:vm');
 const { LockStolenError, locks } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, rejectionOf, stateOf } = require('../helpers/locks.js');
+const { gc } = require('../helpers/kept.js');
 const { RemoteAgent } = require('../helpers/remote.js');
-
-setFlagsFromString('--expose-gc');
-const gc = runInNewContext('gc');
 
 describe('locks.acquire', () => {
   it('gives a handle that is disposable', async () => {

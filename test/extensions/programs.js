@@ -289,7 +289,7 @@ class Call {
     const { signal } = lock;
     const context = contexts.getStore();
     const lost = () => {
-      // The abort of a given signal runs a leader's listeners in the context of who aborts it.
+      // A given signal runs a leader's listeners in the context of the code that aborts it.
       if (contexts.getStore() !== context && this.given.kind !== 'elect')
         this.note('lost in the context of another call');
       this.loss = signal.reason;
@@ -633,8 +633,8 @@ class Runner {
   }
 
   /**
-   * Buckets, objects and a signal that last keep no request that has ended. An announcer keeps its
-   * last request, which is one without a context here.
+   * Checks that lasting buckets, objects and a lasting signal keep no request that has ended. An
+   * announcer keeps its last request, so the last one here has no context.
    */
   async #checkKept() {
     if (this.closing && ANNOUNCERS > 1) {
@@ -684,11 +684,11 @@ class Runner {
 /** A signal that all programs follow and that never aborts. */
 const lasting = new AbortController();
 const keptAfterwards = new Kept(Bucket);
-/** What the programs have left, while their buckets, objects and signals last. */
+/** The classes with leaked objects; buckets, objects and signals of the programs still live. */
 let left = [];
 /** Each opening of a cluster has an announcer; all other openings share one. */
 const ANNOUNCERS = ['process', 'host'].includes(chosen) ? 1 : OPENINGS;
-/** What outlives its program. A closed bucket of a cluster does not, because of its announcer. */
+/** Buckets and objects that outlive their program; none in a cluster, because of announcers. */
 const lasts = [];
 /** The count takes up to a second, and covers earlier programs only if something of them lasts. */
 const PROGRAMS_PER_COUNT = ANNOUNCERS === 1 ? 100 : 25;

@@ -143,7 +143,8 @@ static void hear_wake_ups(void)
   if (ready && !wlh_agent_hear(agent, polled.revents == POLLIN)) stop_hearing();
 }
 
-/* Its thread takes no more wake-ups. Before that, the helper begins to wait without them. */
+/* Lets the helper begin a wait that leaves wake-ups to the agent's thread, and then stops that
+ * thread from taking them. */
 static void become_busy(void)
 {
   struct wlk_thread thread = {2, NULL, 0};

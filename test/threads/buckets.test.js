@@ -8,6 +8,7 @@ const { describe, it } = require('node:test');
 const { LockManager, locks, openBucket } = require('../../lib/index.js');
 const { scopes } = require('../conformance/scopes.js');
 const { startBeside } = require('../helpers/beside.js');
+const { gc } = require('../helpers/kept.js');
 const { FREE, HELD, freshName, hold, stateOf, valuesOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -55,8 +56,6 @@ describe('2.2, 6.1 Storage buckets', () => {
     const bucket = freshName('bucket');
     const name = freshName();
     const held = await hold(openBucket(bucket).locks, name);
-    require('node:v8').setFlagsFromString('--expose-gc');
-    const gc = require('node:vm').runInNewContext('gc');
     for (let i = 0; i < 3; i++) {
       gc();
       await new Promise(setImmediate);

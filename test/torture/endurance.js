@@ -11,14 +11,10 @@
 
 const { once } = require('node:events');
 const { parseArgs } = require('node:util');
-const v8 = require('node:v8');
-const vm = require('node:vm');
 const { Worker } = require('node:worker_threads');
 const { locks, openBucket } = require('../../lib/index.js');
 const { liveBlocks } = require('../../lib/backend/native.js');
-
-v8.setFlagsFromString('--expose-gc');
-const gc = vm.runInNewContext('gc');
+const { gc } = require('../helpers/kept.js');
 
 /** The program of a worker. Each worker ends in another way. */
 const WORKER = `

@@ -100,7 +100,7 @@ class PostgresAdapter extends EngineAdapter {
           ${this.#schema.canNotifyLater} AS later`,
         values: [session, info.clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
-      return [1, later, { session, ttl, life, grantsIn: Math.max(Number(pause), 0) }];
+      return [1, later === 't', { session, ttl, life, grantsIn: Math.max(Number(pause), 0) }];
     });
   }
 
@@ -119,14 +119,14 @@ class PostgresAdapter extends EngineAdapter {
         ${this.#schema.canNotifyLater} AS later`;
       const [{ number, later }] = await link.open(this.#source, ttl, time, statement, true);
       if (number === null) throw deadError();
-      return [Number(number), later, undefined];
+      return [Number(number), later === 't', undefined];
     });
   }
 
   /**
    * Replaces the connection, and makes the session current.
    * @template T @param {string} session @param {number} ttl @param {number} time limit in ms
-   * @param {(link: Link) => Promise<[number: number, later: string | null, result: T]>} greet
+   * @param {(link: Link) => Promise<[number: number, later: boolean, result: T]>} greet
    *   returns the number of the connection, `canNotifyLater` of the schema, and the result
    */
   #connect(session, ttl, time, greet) {
@@ -142,14 +142,7 @@ class PostgresAdapter extends EngineAdapter {
           this.#session = session;
           this.#ttl = ttl;
           const { name } = this.#schema;
-          this.#statements = new Statements(
-            name,
-            session,
-            number,
-            this.#keys,
-            later === 't',
-            this.#waited,
-          );
+          this.#statements = new Statements(name, session, number, this.#keys, later, this.#waited);
           this.#schema.isMigrated = false;
           this.#idleAt = -1;
           return result;
