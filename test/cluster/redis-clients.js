@@ -44,8 +44,8 @@ const IOREDIS = { ...LAZY, host: '127.0.0.1', enableAutoPipelining: true };
 const bySentinel = (Redis, port) =>
   new Redis({ ...LAZY, name: 'main', sentinels: [{ host: '127.0.0.1', port }] });
 
-/** By default, ioredis gives a node one second to list the slots, which a busy machine may miss. */
-const PATIENT = { ...LAZY, slotsRefreshTimeout: 60_000 };
+/** A node gets 10 s to list the slots, because a busy machine may miss ioredis' limit of 1 s. */
+const PATIENT = { ...LAZY, slotsRefreshTimeout: 10_000 };
 
 const ioredisCluster = ({ Cluster }, port, redisOptions = {}, nodes = {}) =>
   new Cluster([{ host: '127.0.0.1', port }], { ...PATIENT, redisOptions, natMap: nodes });
