@@ -43,7 +43,7 @@ async function runFile(program, parameters, file, thread) {
       program,
       [...parameters, HARNESS, path.join(root, file), thread],
       // A file that hangs fails instead of blocking the others.
-      { cwd: root, env: { ...process.env, NO_COLOR: '1' }, timeout: 60_000 },
+      { cwd: root, env: { ...process.env, NO_COLOR: '1' }, timeout: 600_000 },
     );
     const output = `\n${stdout}`;
     const passed = count(output, 'passed');
