@@ -28,7 +28,7 @@ const { openAt } = require('../conformance/memory.js');
 const { KINDS, VALUES, make, objectOf } = require('./calls.js');
 const { Judge, isRefused } = require('./judge.js');
 
-const { PROGRAMS_RUNS = 300, PROGRAMS_SEED = 1, PROGRAMS_PATH } = process.env;
+const { PROGRAMS_RUNS = 300, PROGRAMS_SEED = 3, PROGRAMS_PATH } = process.env;
 
 /** An event that is missing for so many milliseconds fails the program; fewer while it shrinks. */
 const PATIENCE_MS = 60_000;
@@ -81,15 +81,19 @@ const callOf = (kinds, options) =>
         .chain((name) => fc.tuple(fc.constant(name), fc.constantFrom(...VALUES[name]))),
       { maxLength: 5 },
     ),
-    /** A tidy call leaves out the options that it would refuse. */
-    isTidy: fc.constantFrom(...Array(19).fill(true), false),
+    /** Most calls leave out the options that they would refuse. A number takes one option away. */
+    slip: fc.oneof(
+      { weight: 17, arbitrary: fc.constant('none') },
+      { weight: 1, arbitrary: fc.constant('any') },
+      { weight: 2, arbitrary: fc.nat(9) },
+    ),
     isInherited: fc.boolean(),
     isBehind,
     work: fc.constantFrom(...Array(8).fill('hold'), ...ENDINGS),
     inside: fc.option(fc.nat(), { freq: 3 }),
   });
 
-const ASK = { does: 'call', kind: 'request', opening: 0, modes: [], isTidy: true, work: 'hold' };
+const ASK = { does: 'call', kind: 'request', opening: 0, modes: [], slip: 'none', work: 'hold' };
 
 const does = (what, weight, more = {}) => ({
   weight,
@@ -167,6 +171,36 @@ const ringOfSeveral = fc
     ];
   });
 
+/**
+ * Two requests wait one behind the other, and end together, though the end of the first one alone
+ * would grant the second: their object cancels them, or a signal that they share aborts.
+ */
+const crowd = fc
+  .constantFrom(
+    [
+      ['RWLock.runShared', {}],
+      ['RWLock.acquireExclusive', {}],
+      ['RWLock.runShared', {}],
+    ],
+    [
+      ['Semaphore.run', { weight: 2 }],
+      ['Semaphore.acquire', { weight: 2 }],
+      ['Semaphore.run', {}],
+    ],
+    [
+      ['request', { mode: 'shared' }],
+      ['acquire', { signal: 0 }],
+      ['acquire', { mode: 'shared', signal: 0 }],
+    ],
+  )
+  .map((calls) => [
+    ...calls.map(([kind, options]) => ({
+      ...{ ...ASK, kind, names: ['c'], drawn: Object.entries(options), inside: null },
+    })),
+    { does: 'cancel', pick: 0 },
+    { does: 'abort', signal: 0 },
+  ]);
+
 /** A call for several gets its first lock within its time limit, and waits for the next one. */
 const lateForNext = fc
   .tuple(
@@ -198,6 +232,7 @@ const program = fc
       fc.oneof(
         { weight: 18, arbitrary: stepOf(kinds, options).map((step) => [step]) },
         { weight: 2, arbitrary: nestOf(kinds, options) },
+        { weight: 1, arbitrary: crowd },
         { weight: isTogether ? 0 : 1, arbitrary: lateForNext },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ring },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ringOfSeveral },
@@ -411,7 +446,7 @@ class Runner {
   cancel({ pick }) {
     const keys = [...this.objects.keys()];
     if (keys.length === 0) return false;
-    const key = keys[pick % keys.length];
+    const key = keys[keys.length - 1 - (pick % keys.length)];
     this.judge.cancel(key);
     this.objects.get(key).cancel();
     return true;
@@ -425,7 +460,7 @@ class Runner {
     if ((await this[one.does](one)) !== false || isBehind) await this.settle();
   }
 
-  #options({ kind, drawn, isTidy }) {
+  #options({ kind, drawn, slip }) {
     const options = kind === 'once' ? { keep: 600_000 } : {};
     if (kind === 'acquireSync') options.timeout = 200;
     const isTaken = (more) => !isRefused(kind, { ...options, ...more }, scope, isTogether);
@@ -436,8 +471,10 @@ class Runner {
         { ...given, mode: 'shared' },
         { mode: 'shared', limit: 3, ...given },
       ];
-      Object.assign(options, isTidy ? [given, ...units].find(isTaken) : given);
+      Object.assign(options, slip === 'any' ? given : [given, ...units].find(isTaken));
     }
+    const names = Object.keys(options);
+    if (typeof slip === 'number') delete options[names[slip % names.length]];
     return options;
   }
 
