@@ -7,7 +7,7 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { devNull } = require('node:os');
 const { after, describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, Mutex, locks, turn } = require('../helpers/scope.js');
+const { Mutex, locks, turn } = require('../helpers/scope.js');
 const {
   deferred,
   freshName,
@@ -284,36 +284,6 @@ describe('diagnostics channels', () => {
       assert.ok(message.waited >= 0 && message.held >= 0);
     }
     assert.equal(all[1][2][1].error, undefined);
-  });
-
-  it('tell a miss, and the errors of an abort, a time limit and a theft', async () => {
-    const name = freshName();
-    const errorOf = (messages, event) => messages.find(([it]) => it === event)[1].error;
-    const holder = await hold(locks, name);
-    const controller = new AbortController();
-    const aborted = await published(name, async () => {
-      const request = locks.acquire(name, { signal: controller.signal });
-      controller.abort();
-      await assert.rejects(request);
-    });
-    for (const event of ['abort', 'end'])
-      assert.equal(errorOf(aborted, event), controller.signal.reason);
-    const misses = { request: [{ ifAvailable: true }, () => {}], acquire: [{ ifAvailable: true }] };
-    if (!lacks.sync) misses.tryAcquireSync = [];
-    for (const [call, given] of Object.entries(misses)) {
-      const missed = await published(name, () => locks[call](name, ...given));
-      assert.deepEqual(events(missed), ['start', 'miss', 'end']);
-    }
-    const late = await published(name, () => rejectionOf(locks.acquire(name, { timeout: 1 })));
-    assert.ok(errorOf(late, 'timeout') instanceof LockTimeoutError);
-    await holder.release();
-    const stolen = await published(name, async () => {
-      const held = await hold(locks, name);
-      const thief = await hold(locks, name, { steal: true });
-      await thief.release();
-      await assert.rejects(held.released);
-    });
-    assert.ok(errorOf(stolen, 'steal') instanceof LockStolenError);
   });
 });
 

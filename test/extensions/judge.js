@@ -89,7 +89,10 @@ class Judge {
   /** The elections that pause. */
   #pauses = new Set();
   #closed = new Set();
-  #model = new LockManagerModel((_agent, ask, what) => this.#told.push([ask, what]));
+  /** A wait for the unlock comes first, because it never holds the lock. */
+  #model = new LockManagerModel((_agent, ask, what) =>
+    this.#told[ask.call.form === 'wait' ? 'unshift' : 'push']([ask, what]),
+  );
 
   constructor(scope, now) {
     this.scope = scope;
@@ -144,10 +147,11 @@ class Judge {
   }
 
   /** A Mutex, RWLock or Semaphore rejects its waiting requests. */
-  cancel(object) {
+  cancel(object, reason) {
+    const why = reason === undefined ? 'ERR_WEB_LOCKS_CANCELED' : `reason ${reason}`;
     for (const call of this.#calls) {
       if (call?.object === object && call.asks.some(({ state }) => state === 'pending'))
-        this.#fail(call, 'ERR_WEB_LOCKS_CANCELED');
+        this.#fail(call, why);
     }
     this.#drain();
   }

@@ -6,10 +6,10 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const scope = require('../helpers/scope.js');
-const { FREE, freshName, hold, nothing, rejectionOf, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, rejectionOf, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
-const { LockError, LockTimeoutError, Mutex, RWLock, locks, needs, openBucket, turn } = scope;
+const { LockError, LockTimeoutError, Mutex, RWLock, locks, needs, openBucket } = scope;
 
 const acquire = (lock, options) => (lock.acquire ?? lock.acquireExclusive).call(lock, options);
 
@@ -150,36 +150,5 @@ describe('waitForUnlock', () => {
     // Each may have seen the lock that was held next.
     assert.ok(Math.max(...turns) <= 2, `${turns} turns`);
     assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-});
-
-describe('cancel', () => {
-  it('rejects what waits by that object, with the reason that is given', async () => {
-    const name = freshName();
-    for (const lock of [new Mutex(name), new RWLock(name)]) {
-      const release = await acquire(lock);
-      const others = acquire(new Mutex(name));
-      for (const reason of [undefined, null, 0, new Error('mine')]) {
-        const outcomes = Promise.allSettled([acquire(lock), lock.runExclusive(nothing)]);
-        await turn();
-        lock.cancel(reason);
-        for (const outcome of await outcomes) {
-          if (reason !== undefined) assert.equal(outcome.reason, reason);
-          else
-            assert.deepEqual([outcome.reason.name, outcome.reason.lockName], ['AbortError', name]);
-        }
-      }
-      await release();
-      await (await others)();
-    }
-  });
-
-  it('grants no request that it rejects', async () => {
-    const lock = new RWLock();
-    const release = await lock.acquireShared();
-    const waiting = [lock.acquireExclusive(), lock.acquireShared(), lock.runShared(nothing)];
-    lock.cancel('enough');
-    for (const { status } of await Promise.allSettled(waiting)) assert.equal(status, 'rejected');
-    release();
   });
 });

@@ -17,6 +17,7 @@ const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
 const { subscribe } = require('node:diagnostics_channel');
+const { threadId } = require('node:worker_threads');
 const fc = require('fast-check');
 const { chosen, scope } = require('../conformance/scopes.js');
 const { OPTIONS } = require('../../lib/extensions/options.js');
@@ -107,7 +108,7 @@ const stepOf = (kinds, options) =>
     { weight: 60, arbitrary: callOf(kinds, options) },
     does('release', 35, { pick, ending: fc.constantFrom(...ENDINGS) }),
     does('steal', 8, { pick, inside: fc.option(fc.nat()) }),
-    does('cancel', 3, { pick }),
+    does('cancel', 3, { pick, reason: fc.option(fc.nat(SIGNALS - 1), { nil: undefined }) }),
     does('abort', 10, { signal: fc.nat(SIGNALS - 1) }),
     does('pass', 30, { ms: fc.constantFrom(100, 200, 400) }),
     does('publish', 10, { pick, value: fc.constantFrom(...PUBLISHED) }),
@@ -284,6 +285,12 @@ function checkCycle({ lockName, cycle }) {
   assert.equal(cycle[0].name, lockName);
 }
 
+/** The end of a message about a theft. All thieves are in this thread. */
+const THIEF = new RegExp(
+  `\\(${chosen === 'host' ? `process ${process.pid}, ` : ''}` +
+    `client ${scope.clientId(process.pid, threadId)}\\)\\.$`,
+);
+
 class Call {
   log = [];
   /** The locks that the call was granted last, by name. */
@@ -350,6 +357,9 @@ class Call {
     if (reason >= 0) return `reason ${reason}`;
     const code = error?.errorCode ?? String(error);
     if (error instanceof library.DeadlockError) checkCycle(error);
+    if (code === 'ERR_WEB_LOCKS_STOLEN' && !THIEF.test(error.message)) return error.message;
+    const { lockName: on = this.given.names[0] } = error ?? {};
+    if (!this.given.names.includes(on)) return `${code} ${on}`;
     if (error instanceof library.LockTimeoutError) {
       const { lockName, waited, held } = error;
       const option = /its '(\w+)' is/.exec(error.message)?.[1];
@@ -383,9 +393,13 @@ class Call {
       else
         made.then(
           (it) => this.took(it),
-          (error) => this.note(this.nameOf(error)),
+          (error) => {
+            this.rejection = error;
+            this.note(this.nameOf(error));
+          },
         );
     } catch (error) {
+      this.rejection = error;
       this.note(this.form === 'sync' ? this.nameOf(error) : `threw ${error}`);
     }
   }
@@ -425,7 +439,8 @@ class Runner {
   /** The token of each grant, by call and name. */
   tokens = new Map();
   controllers = [...Array.from({ length: SIGNALS }, () => new AbortController()), lasting];
-  reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
+  /** Of signals, by their numbers, and of cancellations. */
+  reasons = [new Error('a reason'), null, 0];
   warnings = [];
   /** @type {Promise<void> | undefined} of the second opening */
   closing;
@@ -443,12 +458,12 @@ class Runner {
     return object;
   }
 
-  cancel({ pick }) {
+  cancel({ pick, reason }) {
     const keys = [...this.objects.keys()];
     if (keys.length === 0) return false;
     const key = keys[keys.length - 1 - (pick % keys.length)];
-    this.judge.cancel(key);
-    this.objects.get(key).cancel();
+    this.judge.cancel(key, reason);
+    this.objects.get(key).cancel(this.reasons[reason]);
     return true;
   }
 
@@ -659,14 +674,38 @@ class Runner {
       else if (before === this.calls.length) break;
     }
     assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
+    this.#compareTold();
     this.end();
     this.#forgetCalls();
     if (ANNOUNCERS === 1) lasts.push(this.openings, this.objects);
     if (++finished % PROGRAMS_PER_COUNT === 0 && left.length === 0) await this.#checkKept();
     await Promise.all(this.openings.map((bucket) => bucket.close()));
-    for (const events of told.values()) assert.match(events.join(' '), LIFE);
+    for (const { events } of told.values()) assert.match(events.join(' '), LIFE);
     assert.equal(clock.rest(), Number.POSITIVE_INFINITY, 'a timer is left');
     assert.equal(countSites(), 0, 'a site is left');
+  }
+
+  /**
+   * The messages about a request have the error with which its call ends, or its lock is lost, and
+   * come on the channels of that error.
+   */
+  #compareTold() {
+    for (const { call, events, errors } of told.values()) {
+      const { form, given, log, loss, rejection, ...more } = this.calls[call] ?? {};
+      const [error] = errors;
+      for (const other of errors) assert.equal(other, error, 'errors of one request');
+      if (!given || KINDS[given.kind].several || given.kind === 'elect') continue;
+      const isNull = log.includes('null') || log.includes('called with null');
+      assert.equal(events.includes('miss'), isNull, `${events} of ${log}`);
+      if (errors.length === 0) continue;
+      const lostBy = form === 'callback' ? undefined : loss;
+      const isKnown = form === 'callback' || rejection !== undefined || !given.kind.includes('.');
+      if (isKnown) assert.equal(error, rejection === undefined ? lostBy : rejection);
+      const isThrown = 'thrown' in more && more.thrown === error && error !== loss;
+      const channel = this.reasons.includes(error) ? 'abort' : CHANNELS[error?.errorCode];
+      for (const one of isThrown ? [] : ['abort', ...Object.values(CHANNELS)])
+        assert.equal(events.includes(one), one === channel, `${events} of ${error}`);
+    }
   }
 
   /**
@@ -731,13 +770,22 @@ const lasts = [];
 const PROGRAMS_PER_COUNT = ANNOUNCERS === 1 ? 100 : 25;
 const kept = ANNOUNCERS === 1 ? new Kept(LockRequest) : new Kept(LockRequest, TrackedRequest);
 
-/** The events of each request, by its id. */
+/** Of each request, by its id: the call, the events, and the errors of those about its end. */
 let told = new Map();
+/** The channels of errors that requests end with. */
+const CHANNELS = {
+  ERR_WEB_LOCKS_CANCELED: 'abort',
+  ERR_WEB_LOCKS_STOLEN: 'steal',
+  ERR_WEB_LOCKS_LOST: 'lost',
+  ERR_WEB_LOCKS_TIMEOUT: 'timeout',
+};
 const LIFE = /^start( grant( steal| lost| timeout| abort)?| miss| abort| timeout)? end$/;
 for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 'timeout']) {
-  subscribe(`locks.request.${event}`, ({ id }) => {
-    if (event === 'start') told.set(id, []);
-    told.get(id)?.push(event);
+  subscribe(`locks.request.${event}`, ({ id, error }) => {
+    if (event === 'start') told.set(id, { call: contexts.getStore(), events: [], errors: [] });
+    const { events, errors } = told.get(id) ?? {};
+    events?.push(event);
+    if (!['start', 'grant', 'miss'].includes(event)) errors?.push(error);
   });
 }
 
