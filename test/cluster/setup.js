@@ -22,6 +22,8 @@ class KeeperThread {
   #world;
   /** Adapters that are not disposed. */
   adapters = new Set();
+  /** Reports of trouble soon after a lease was extended, as sentences. @type {string[]} */
+  falseAlarms = [];
 
   constructor(world, server, clock, maxBlocked = MAX_BLOCKED) {
     this.#world = world;
@@ -31,21 +33,35 @@ class KeeperThread {
   }
 
   keep(keeping, cells) {
-    const make = () => this.#makeAdapter();
-    const keeper = new LeaseKeeper(keeping, cells, this.machine, make, () => {});
+    const last = { extended: Number.NEGATIVE_INFINITY };
+    const make = () => this.#makeAdapter(last);
+    const report = () => {
+      const since = this.machine.monotonic() - last.extended;
+      if (since < TTL)
+        this.falseAlarms.push(`a keeper reports trouble ${since} ms after it extended a lease`);
+    };
+    const keeper = new LeaseKeeper(keeping, cells, this.machine, make, report);
     keeper.start();
     return keeper;
   }
 
-  /** Takes some time, as the import of a user's module may. */
-  async #makeAdapter() {
+  /** Takes some time, as the import of a user's module may. Notes when it extends a lease. */
+  async #makeAdapter(last) {
     await new Promise((resolve) => {
       this.#world.after(TTL / 1000, () => this.machine.run(resolve));
     });
     const adapter = new MemoryAdapter(this.network);
-    const { adapters } = this;
+    const { adapters, machine } = this;
     adapters.add(adapter);
     return Object.assign(adapter, {
+      extend: async (...args) => {
+        const began = machine.monotonic();
+        const isExtended = await MemoryAdapter.prototype.extend.call(adapter, ...args);
+        // A later answer comes after the time limit of the keeper's call.
+        const isInTime = machine.monotonic() - began < TTL / 7;
+        if (isExtended && isInTime) last.extended = machine.monotonic();
+        return isExtended;
+      },
       dispose() {
         adapters.delete(adapter);
         return MemoryAdapter.prototype.dispose.call(adapter);
@@ -54,14 +70,18 @@ class KeeperThread {
   }
 }
 
-/** Collects the requests that a backend has granted, by token and name. */
-function grantsOf(backend) {
+/** Refers to all requests of a backend, and to those that it has granted, by token and name. */
+function requestsOf(backend) {
+  /** @type {WeakRef<any>[]} */
+  const made = [];
   const granted = new Map();
   const note = (request) => {
     const { granted: grant } = request;
+    const reference = new WeakRef(request);
+    made.push(reference);
     request.granted = (low, high) => {
       const token = (BigInt(high) << 32n) | BigInt(low);
-      granted.set(`${token} ${request.name}`, request);
+      granted.set(`${token} ${request.name}`, reference);
       grant.call(request, low, high);
     };
   };
@@ -74,7 +94,7 @@ function grantsOf(backend) {
     for (const one of all) note(one);
     requestAll.call(backend, all);
   };
-  return granted;
+  return { granted, made };
 }
 
 class Cluster {
@@ -117,9 +137,8 @@ class Cluster {
       onChange: (change) => changes.push(change),
     });
     const locks = createLockManager(backend);
-    const granted = grantsOf(backend);
-    const client = { name, machine, network, adapter, backend, locks, changes, thread, granted };
-    this.clients.push(client);
+    const client = { name, machine, network, adapter, backend, locks, changes, thread };
+    this.clients.push(Object.assign(client, requestsOf(backend)));
     return client;
   }
 

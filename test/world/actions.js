@@ -87,6 +87,15 @@ const blocking = fc
     }),
   );
 
+/** The connections of a client and its keeper, or one of them, fail again and again. */
+const pausing = { clients: 1, pause: fc.nat({ max: TTL }) };
+const failing = fc
+  .array(fc.tuple(action(['drop', 'away', 'unwelcome'], pausing), action(['heal'], pausing)), {
+    maxLength: 5,
+    size: 'max',
+  })
+  .map((pairs) => pairs.flat());
+
 /** Another server takes over, grants, and is gone again, while some clients are away (R5). */
 const returning = action(
   ['request', 'request', 'hold', 'steal', 'backup', 'failBack', 'failBack', 'away', 'heal'],
@@ -135,6 +144,7 @@ const story = fc.tuple(
     { weight: 1, arbitrary: refusing },
     several(1, sleeping, 20),
     { weight: 2, arbitrary: blocking },
+    { weight: 1, arbitrary: failing },
     several(1, returning, 20),
     several(1, guarding, 20),
     { weight: 2, arbitrary: publishing },
