@@ -6,7 +6,7 @@
  */
 
 const assert = require('node:assert/strict');
-const { beforeEach, test } = require('node:test');
+const { afterEach, beforeEach, test } = require('node:test');
 const { NOT_HELD, PUBLISHED, failed, granted } = require('../../lib/cluster/adapter.js');
 const { dataOf } = require('../../lib/backend/details.js');
 const { Scripted, renewal, settling } = require('./scripted.js');
@@ -22,8 +22,18 @@ beforeEach(async () => {
   await stage.answer('step', [granted(1n)]);
   stage.news();
 });
+afterEach(async () => {
+  await stage.end();
+  assert.ok(published.every(({ isSettled }) => isSettled));
+  published.length = 0;
+});
 
-const publish = (text) => settling(stage.session.publish(lock, text));
+/** The outcomes of all publications of a test. */
+const published = [];
+function publish(text) {
+  published.push(settling(stage.session.publish(lock, text)));
+  return published.at(-1);
+}
 
 /** Returns the text that the next step publishes, and functions that answer it. */
 async function publishing() {

@@ -37,6 +37,9 @@ const renewal = (mine = [], more = {}) => ({
   ...more,
 });
 
+/** A closed session leaves no timer, and its promise resolves. */
+const NOTHING_LEFT = { error: undefined, value: undefined, timers: 0, refs: 0 };
+
 class Scripted {
   world = new World();
   /** The calls without an answer: `{ call, args, answer, fail }`. */
@@ -184,6 +187,16 @@ class Scripted {
     await this.answer('renew', renewal(mine, more));
   }
 
+  /** Fails all calls and closes the session, of which nothing may go on afterwards. */
+  async end() {
+    Object.assign(this.answers, { close: () => {}, dispose: () => {} });
+    const closing = settling(this.session.close());
+    for (const { fail } of this.calls) fail(errorOf('away'));
+    await this.world.advance(10 * TTL);
+    const { timers, refs } = this.machine;
+    assert.deepEqual({ ...closing, timers, refs }, { isSettled: true, ...NOTHING_LEFT });
+  }
+
   /** @returns the announcements since the last call */
   news() {
     const told = this.told.filter(([what]) => what !== 'settled');
@@ -287,7 +300,7 @@ class Play {
     ifAvailable: (...words) => this.#ask('ifAvailable', words),
     hold: (owner) => this.#serve(owner, 'granted 1'),
     queue: (owner) => this.#serve(owner, 'queued'),
-    end: (owner, _keep, keep = 0) => this.#end(owner, Number(keep)),
+    end: (owner, _keep, keep = 0) => this.#follow(this.#end(owner, Number(keep))),
     sent: (letter, again) => this.#expectStep(letter, again),
     hint: (kind, ref, detail) =>
       this.#stage.adapter.events[kind](Number(ref), kind === 'granted' ? BigInt(detail) : detail),
@@ -300,16 +313,16 @@ class Play {
     hello: () => this.#stage.answer('hello'),
     connecting: (_fails, code) => this.#stage.fail('hello', errorOf(code)),
     renewing: (_fails, code) => this.#stage.fail('renew', errorOf(code)),
-    ready: () => void this.#ready(),
+    ready: () => void this.#follow(this.#ready()),
     ended: async (session) => assert.equal(await this.#stage.answer('close'), session),
     sweep: () => this.#stage.answer('sweep'),
-    query: (name) => void this.#query(name),
-    holders: () => void this.#holders(),
-    marked: (owner) => void this.#queryMark(owner),
+    query: (name) => void this.#follow(this.#query(name)),
+    holders: () => void this.#follow(this.#holders()),
+    marked: (owner) => void this.#follow(this.#queryMark(owner)),
     listed: (...words) => this.#stage.answer('query', words.map(entryOf)),
     outage: (owner) => this.#outage(owner),
     progress: (owner) => this.#tell(this.#stage.session.progress(this.#requests.get(owner))),
-    close: () => void this.#close(),
+    close: () => void this.#follow(this.#close()),
     disposed: () => this.#stage.answer('dispose'),
     wait: (time, unit) => this.#stage.world.advance(time * (unit === 'ttl' ? this.#ttl : 1)),
     sleep: (time) => this.#sleep(Number(time)),
@@ -322,13 +335,27 @@ class Play {
     grantsIn: (time) => assert.equal(this.#stage.session.grantsIn, Number(time)),
   };
   #ttl;
+  /** How many promises of the session have not settled. */
+  #unsettled = 0;
 
   constructor(stage, ttl = TTL) {
     this.#stage = stage;
     this.#ttl = ttl;
   }
 
+  /** Plays the script, and then ends the session, which settles all promises. */
   async run(script) {
+    await this.#play(script);
+    await this.#stage.end();
+    assert.equal(this.#unsettled, 0, 'all promises have settled');
+  }
+
+  async #follow(promise) {
+    this.#unsettled++;
+    await promise.finally(() => this.#unsettled--);
+  }
+
+  async #play(script) {
     for (const statement of script.split('; ')) {
       const [what, expected = ''] = statement.split(': ');
       const done = this.#do(...what.split(' '));
@@ -420,7 +447,6 @@ class Play {
 
   async #close() {
     await this.#stage.session.close();
-    assert.equal(this.#stage.machine.timers, 0);
     this.#tell('closed');
   }
 
