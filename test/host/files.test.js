@@ -108,11 +108,14 @@ describe('the directory of the locks of a machine', { skip }, () => {
     fs.chmodSync(directory, 0o777);
     const parts = [directory, 'its mode is 0777', 'Set the mode 0700', ELSEWHERE];
     await assertRefused(t, directory, parts);
-    const { locks } = open(t, directory);
+    const bucket = open(t, directory);
+    const { locks } = bucket;
+    await assert.rejects(bucket.ready, code('UNSUPPORTED'));
     await assert.rejects(locks.request('a', nothing), code('UNSUPPORTED'));
     await assert.rejects(locks.query(), code('UNSUPPORTED'));
     assert.throws(() => locks.acquireSync('a', { timeout: 1000 }), code('UNSUPPORTED'));
     fs.chmodSync(directory, 0o700);
+    await bucket.ready;
     assert.equal(await locks.request('a', (lock) => lock.name), 'a');
   });
 
