@@ -115,8 +115,10 @@ function operation({ groups, keeps, names, data = false }) {
     maxPending: fc.constantFrom(-1, -1, 0, 1),
   });
   const published = fc.record({ kind: fc.constant('publish'), pick: fc.nat(1000), text });
+  const behind = fc.record({ kind: fc.constant('behind'), asked });
   return fc.oneof(
     { weight: 10, arbitrary: asked },
+    { weight: 2, arbitrary: behind },
     { weight: 6, arbitrary: ended },
     { weight: data ? 2 : 0, arbitrary: published },
     { weight: groups ? 3 : 0, arbitrary: group },
@@ -1025,6 +1027,7 @@ class Telling {
   #opsOf(op, session, group) {
     if (op.kind === 'end') return this.#endOf(op, session);
     if (op.kind === 'publish') return this.#publicationOf(op, session);
+    if (op.kind === 'behind') return this.#requestBehind(op, session);
     if (op.kind !== 'group') return [this.#requestOf(op, session)];
     const { mode, names, of } = op;
     const common = { kind: of, mode: of === 'steal' ? 'exclusive' : mode, priority: 0, other: 0 };
@@ -1032,6 +1035,15 @@ class Telling {
       ...this.#requestOf({ ...op, ...common, name }, session),
       group,
     }));
+  }
+
+  /** Requests a name, and then ends the session's lock of that name. */
+  #requestBehind({ asked }, session) {
+    const { asked: all, ended, held } = session;
+    const isIt = ({ name, ref }) => name === this.#names[asked.name] && !ended.has(ref);
+    const lock = all.findLast((op) => isIt(op) && held[0].has(op.ref));
+    const request = this.#requestOf(asked, session);
+    return lock ? [request, ...this.#endOf({ ...ends, of: lock.ref }, session)] : [request];
   }
 
   /** Requests for names 3 have a limit; others rarely do. */
