@@ -304,8 +304,9 @@ const OLD_STORIES_OF_MEETING = [
   [hold(0, reads, {}), hold(1, reads), meet(2, theft, 0, ends)],
   [hold(0, share(), share(2)), hold(1, share(2)), meet(2, { ...share(), ...theft }, 0, ends)],
   [hold(0, reads), meet(2, theft, 1, reads)],
-  // A session publishes with a lock just after another session stole it.
+  // A session publishes with a lock, or marks its name, just after another session stole it.
   [hold(0, {}), meet(0, { kind: 'publish', pick: 0, text: '1' }, 1, theft)],
+  [hold(0, {}), meet(0, { ...ends, markFor: KEEP }, 1, theft)],
   // A session steals from itself just after another session stole from it.
   [hold(0, theft), meet(0, theft, 1, theft, { isBefore: true, isHeard: true })],
   // A session returns units before another one waits for them.
@@ -688,7 +689,7 @@ class Telling {
   async meet({ op: drawn, other, by, isBefore, isHeard, isSecond, isTheft, isTurn }, session) {
     const another = this.#sessions[by];
     if (another === session || !another.isAlive || this.#hasDead) return;
-    const isRequest = !['end', 'group', 'publish'].includes(drawn.kind);
+    const isRequest = !['behind', 'end', 'group', 'publish'].includes(drawn.kind);
     const op = isTheft && isRequest ? { ...drawn, kind: 'steal' } : drawn;
     // The step may release the session's lock of the name in the same transaction.
     const isOne = isRequest && op.kind !== 'steal';
@@ -696,9 +697,14 @@ class Telling {
     const turn = isTurn && isOne ? [this.#lastOf(session, op.name, ends)] : [];
     const made = this.#oneStep([...turn.filter(({ of }) => of), op], session);
     // Both steps use one name.
-    const published = made && op.kind === 'publish' ? this.#names.indexOf(made[0].name) : undefined;
-    const name = op.name ?? published ?? other.name;
-    const their = other.kind === 'end' ? this.#lastOf(another, name, other) : { ...other, name };
+    const index = made && !op.asked ? this.#names.indexOf(made[0].name) : -1;
+    const name = op.name ?? op.asked?.name ?? (index < 0 ? other.name : index);
+    const isRobbed = isTheft && ['end', 'publish'].includes(op.kind);
+    const their = isRobbed
+      ? { ...ATTEMPT, ...theft, name }
+      : other.kind === 'end'
+        ? this.#lastOf(another, name, other)
+        : { ...other, name };
     if (!made || !this.#oneStep([their], another)) return;
     const answers = [new Map(), new Map()];
     const say = async (i, one) => {
