@@ -217,6 +217,7 @@ const actionsOf = (can) => {
     const ofMeeting = flags('isBefore', 'isHeard', 'isSecond', 'isTheft', 'isTurn');
     all.push(
       [3, action('lose', { ...more, op: first, ...ofLoss, ...lost })],
+      [3, action('refuse', { op, other: op, ...flags('isTheft'), refusesAt: fc.nat(1) })],
       [6, action('meet', { ...more, op: operation({ ...can, data: true }), ...ofMeeting })],
     );
   }
@@ -321,6 +322,8 @@ const OLD_STORIES_OF_MEETING = [
   // The lost answer of a refusal comes again, although the request would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
+  // A theft is refused behind the request for its victim, which was executed.
+  [{ ...meet(0, {}, 0, {}), kind: 'refuse', isTheft: true, refusesAt: 1 }],
   // A waiting request is granted before its answer is looked for, or before its answer comes.
   [hold(1, {}), lose(0, {}, 1, ends)],
   [reborn, { kind: 'calm', session: 1, op: hold(1, {}).ops[0], isMet: true }],
@@ -749,10 +752,33 @@ class Telling {
     session.known = session.refs;
     if (!session.isAlive) return undefined;
     const made = ops.flatMap((op) => this.#opsOf(op, session, 1));
-    if (made.length === 0) return undefined;
+    return made.length > 0 ? this.#nextStep(made, session) : undefined;
+  }
+
+  #nextStep(made, session) {
     session.last = [{ made, number: ++session.number }];
     if (!made.every(isEnd)) session.firm = session.number;
     return made;
+  }
+
+  /** The server refuses a step, maybe halfway, so its operations come again, each in a step. */
+  async refuse({ op, other, isTheft, refusesAt }, session) {
+    const then = isTheft && op.name !== undefined ? { ...ATTEMPT, ...theft, name: op.name } : other;
+    session.known = session.refs;
+    const parts = [op, then].map((one, i) => this.#opsOf(one, session, i + 1));
+    if (!session.isAlive || parts.flat().length === 0) return;
+    const made = this.#nextStep(parts.flat(), session);
+    const [, real] = session.clients;
+    real.meets({ refusesAt: refusesAt + 1 });
+    const meaning = await real.step(made, session.number).catch(real.adapter.classify);
+    real.meets();
+    // A query that waits for the step must not be refused with it.
+    await real.adapter.query(this.#names[0]);
+    if (meaning !== 'refused') return this.#say(session, session.last, true);
+    for (const part of parts.filter(({ length }) => length > 0)) {
+      this.#nextStep(part, session);
+      await this.#say(session, session.last, true);
+    }
   }
 
   async hello(_, session) {
