@@ -217,7 +217,7 @@ const actionsOf = (can) => {
     const ofMeeting = flags('isBefore', 'isHeard', 'isSecond', 'isTheft', 'isTurn');
     all.push(
       [3, action('lose', { ...more, op: first, ...ofLoss, ...lost })],
-      [3, action('refuse', { op, other: op, ...flags('isTheft'), refusesAt: fc.nat(1) })],
+      [3, action('refuse', { op, other: op, ...flags('isTheft', 'isOver'), refusesAt: fc.nat(1) })],
       [6, action('meet', { ...more, op: operation({ ...can, data: true }), ...ofMeeting })],
     );
   }
@@ -297,6 +297,7 @@ const meet = (session, op, by, other, more = { isBefore: true }) => {
 const lose = (...given) => ({ ...meet(...given, { isDone: true }), kind: 'lose' });
 const late = (...given) => meet(...given, {});
 const second = { isBefore: true, isSecond: true };
+const refusedTheft = { isTheft: true, isOver: true, refusesAt: 1 };
 
 /** Old stories for engines whose steps may meet others. */
 const OLD_STORIES_OF_MEETING = [
@@ -319,11 +320,13 @@ const OLD_STORIES_OF_MEETING = [
   [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
   [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
   [{ ...lose(0, {}, 1, theft), forgets: true, isLate: true }],
+  // A request passes before its answer comes, and leaves no key behind.
+  [hold(1, {}), { ...late(0, { kind: 'pass' }, 1, ends), isHeard: true }, hold(0, {}, {})],
   // The lost answer of a refusal comes again, although the request would fit by now.
   [hold(0, units(3)), lose(1, units(MOST), 0, ends)],
   [hold(0, units(3)), lose(1, { kind: 'group', of: 'request', names: [1, 0], ...reads }, 0, ends)],
   // A theft is refused behind the request for its victim, which was executed.
-  [{ ...meet(0, {}, 0, {}), kind: 'refuse', isTheft: true, refusesAt: 1 }],
+  [{ ...meet(0, {}, 0, {}), kind: 'refuse', ...refusedTheft }, hold(0, { name: 1 })],
   // A waiting request is granted before its answer is looked for, or before its answer comes.
   [hold(1, {}), lose(0, {}, 1, ends)],
   [reborn, { kind: 'calm', session: 1, op: hold(1, {}).ops[0], isMet: true }],
@@ -722,6 +725,8 @@ class Telling {
       await say(1, another);
       // A session is notified of a theft even before its step is answered.
       if (!isBefore || isHeard) await this.#hearOf(session, ({ thief }) => thief);
+      // By a renewal, it also learns that its request has passed.
+      if (!isBefore && isHeard) await this.#renew(session);
     };
     session.clients[1].meets({ meet, isBefore, isSecond: isBefore && isSecond });
     await say(1, session);
@@ -762,8 +767,11 @@ class Telling {
     return made;
   }
 
-  /** The server refuses a step, maybe halfway, so its operations come again, each in a step. */
-  async refuse({ op, other, isTheft, refusesAt }, session) {
+  /**
+   * The server refuses a step, maybe halfway, so its operations come again, each in a step. A theft
+   * may come no more, as it is what was refused.
+   */
+  async refuse({ op, other, isTheft, isOver, refusesAt }, session) {
     const then = isTheft && op.name !== undefined ? { ...ATTEMPT, ...theft, name: op.name } : other;
     session.known = session.refs;
     const parts = [op, then].map((one, i) => this.#opsOf(one, session, i + 1));
@@ -776,7 +784,8 @@ class Telling {
     // A query that waits for the step must not be refused with it.
     await real.adapter.query(this.#names[0]);
     if (meaning !== 'refused') return this.#say(session, session.last, true);
-    for (const part of parts.filter(({ length }) => length > 0)) {
+    const again = then !== other && isOver ? parts.slice(0, 1) : parts;
+    for (const part of again.filter(({ length }) => length > 0)) {
       this.#nextStep(part, session);
       await this.#say(session, session.last, true);
     }
