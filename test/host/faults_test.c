@@ -309,6 +309,20 @@ static void peer_opens(struct played *actor)
   hear(actor, "open WLH_OK");
 }
 
+static void start_dying(const char *request)
+{
+  start(&dying);
+  peer_opens(&dying);
+  acquire(&dying, request);
+}
+
+static void kill_dying(void)
+{
+  kill_it(&dying);
+  (void)close(dying.in);
+  (void)close(dying.out);
+}
+
 /* Whether a call that fails is retried although nobody asks for anything. The checks of each second
  * retry less often. */
 static bool is_tried_again(void)
@@ -335,10 +349,16 @@ static void hand_over(const char *name, int step)
   take_events();
   if (!(news[0] & OVER)) (void)wlh_release_the_lock(requests[0], &events);
   for (size_t i = 0; i < events.count; i++) news[items[i].tag] |= items[i].news;
-  bool wakes = strcmp(answer, "WLH_PENDING") == 0 && !(news[0] & OVER);
-  if (step == HAND_OFF && wakes && strcmp(name, "sendto") == 0) CHECK(is_tried_again());
+  bool is_heard = strcmp(answer, "WLH_GRANTED") == 0;
+  if (step == HAND_OFF && !is_heard && !(news[0] & OVER) && strcmp(name, "sendto") == 0) {
+    CHECK(is_tried_again());
+    start_dying("ask 1 k x w"); /* As any process that leaves the tables, it sends our wake-up. */
+    hear(&peer, "event 2 granted");
+    kill_dying();
+    is_heard = true;
+  }
   end_step(HAND_OFF, step);
-  if (strcmp(answer, "WLH_GRANTED") != 0) hear(&peer, "event 2 granted");
+  if (!is_heard) hear(&peer, "event 2 granted");
 }
 
 /* Returns whether the call was made as often as `use`. */
@@ -372,9 +392,7 @@ static bool play_with(const char *name, int use, int count, int step)
     wlh_end_the_request(requests[LARGE]);
   }
 
-  start(&dying);
-  peer_opens(&dying);
-  acquire(&dying, "ask 1 m x w");
+  start_dying("ask 1 m x w");
   if (step == ATTEMPT) { /* A request is withdrawn while the system fails. */
     begin_step(name, ATTEMPT, step);
     begin_waiting(1, 2);
@@ -383,10 +401,8 @@ static bool play_with(const char *name, int use, int count, int step)
   }
   begin_waiting(1, 2);
   begin_step(name, DEATH, step);
-  kill_it(&dying);
+  kill_dying();
   end_step(DEATH, step);
-  (void)close(dying.in);
-  (void)close(dying.out);
   hear_of(1, WLK_NEWS_GRANTED);
   hand_over(name, step);
 
