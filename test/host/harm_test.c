@@ -323,9 +323,9 @@ static const struct story stories[] = {
      HOLD_AND_WAIT "truncate; " LOSE_AND_MEET},
     {"a truncated file ends no process that opened it after other code had reset the handler",
      "a enters; a gets 1 n; a: reset-bus = reset; delete bucket; a hears 1 lost; a gets 2 n; "
-     "a stops; truncate; a: ask 3 m x w; a goes-on; a hears 2 lost; a exits 0"},
-    {"a process that reads a truncated file before it notices does not die",
-     HOLD_AND_WAIT "ab stops; truncate; a: ask 3 m x w; ab goes-on; " BOTH_LOSE "; a exits 0"},
+     "a stops-inside; truncate; a goes-on; a says went on; a hears 2 lost; a exits 0"},
+    {"a process that reads a truncated file before it notices does not die", HOLD_AND_WAIT
+     "b stops; a stops-inside; truncate; ab goes-on; a says went on; " BOTH_LOSE "; a exits 0"},
     {"a file that is deleted is lost to all, and the next request makes a new one",
      HOLD_AND_WAIT "delete bucket; " LOSE_AND_MEET},
     {"a bucket whose directory is renamed is lost to all",
