@@ -141,10 +141,8 @@ static void raise_token(struct wlh_header *header, uint64_t before)
 }
 
 /* If the file has marks that can be kept, frees everything else, and returns true. */
-static bool reuse_segment(struct wlh_bucket *bucket, uint64_t boot)
+static bool reuse_segment(struct wlh_bucket *bucket, uint64_t bytes, uint64_t boot)
 {
-  int error;
-  uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
   struct wlh_header *header = header_of(bucket);
   if (!wlh_cells_can_reuse(bucket->port.map, bytes)) return false;
   raise_token(header, header->token);
@@ -159,8 +157,10 @@ static enum wlh_status format_segment(
     struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
-  bool touch = wlh_port_extend_map(&bucket->port, &error) >= sizeof(struct wlh_header);
+  uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
+  bool touch = bytes >= sizeof(struct wlh_header);
   uint64_t key[2];
+  if (error != 0 && !touch) return fail_to_map(bucket, error, failure);
   if (touch) atomic_store(&header_of(bucket)->retired, 1);
   atomic_thread_fence(memory_order_seq_cst);
   if (wlh_port_is_any_alive(&bucket->port)) {
@@ -171,7 +171,7 @@ static enum wlh_status format_segment(
     if (verdict != FOREIGN_LAYOUT) wake_all_members(bucket);
     return fail_unusable(bucket, verdict, failure);
   }
-  if (touch && reuse_segment(bucket, boot)) return WLH_OK;
+  if (touch && reuse_segment(bucket, bytes, boot)) return WLH_OK;
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
   wlh_port_truncate(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));

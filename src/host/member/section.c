@@ -57,7 +57,9 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
 {
   int error;
   wlh_hide_tables(bucket);
-  bucket->arena.bytes = wlh_port_extend_map(&bucket->port, &error);
+  uint64_t bytes = wlh_port_extend_map(&bucket->port, &error);
+  /* After a failure, what was readable before still is. */
+  if (error == 0 || bytes > bucket->arena.bytes) bucket->arena.bytes = bytes;
   bucket->arena.segment = bucket->port.map;
   wlh_show_tables(bucket);
   return error;

@@ -26,8 +26,9 @@ void wlh_port_truncate(struct wlh_port *port, uint64_t size)
 /* The map has its largest size from the beginning, so it need not be extended. */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
 {
-  *error = 0;
-  return wlh_port_size(port);
+  struct stat status;
+  *error = fstat(port->file, &status) == 0 ? 0 : errno;
+  return *error == 0 ? (uint64_t)status.st_size : 0;
 }
 
 /* One entry for each open bucket, which the signal handler reads. `guards_mutex` guards writing.
