@@ -595,6 +595,7 @@ TEST(refused_before, "a refusal does not fail the requests that were made after 
   rights = WLH_RIGHTS_OF_ALL;
   atomic_store(&stands, AT_RIGHTS);
   begin_member("b");
+  bucket->openings = UINT32_MAX; /* It overflows. */
   CHECK(ask_for_n(&request) == WLH_PENDING);
   while (atomic_load(&stands) != HERE) (void)poll(NULL, 0, 1);
   rights = WLH_RIGHTS_OF_MODE;

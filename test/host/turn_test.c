@@ -223,6 +223,26 @@ static void finish_deferred(struct wlh_agent *who)
   if (status == WLH_PENDING) CHECK(is_next_of(who, 98, WLH_NEWS_READY));
 }
 
+/* Whether a wake-up has not been received yet. */
+static bool is_unheard(int descriptor)
+{
+  struct pollfd polled = {descriptor, POLLIN, 0};
+  return poll(&polled, 1, 0) > 0;
+}
+
+/* Lets the helper do nothing until end_poked, which checks that it is woken. */
+static void begin_without_pokes(void)
+{
+  wlk_mutex_lock(&bucket->mu);
+  wlh_port_take_pokes(bucket->alarm);
+}
+
+static void end_poked(void)
+{
+  CHECK(is_unheard(bucket->alarm.rings));
+  wlk_mutex_unlock(&bucket->mu);
+}
+
 TEST(room_looked_at, "room is given back once no thread reads it from outside")
 {
   struct wlh_request *request = NULL;
@@ -239,12 +259,9 @@ TEST(room_looked_at, "room is given back once no thread reads it from outside")
   wlh_end_the_request(request);
   finish_deferred(agent);
   CHECK(given_back == 0);
-  wlk_mutex_lock(&bucket->mu); /* the helper does nothing */
-  wlh_port_take_pokes(bucket->alarm);
+  begin_without_pokes();
   wlh_end_look(bucket, segment);
-  struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
-  CHECK(poll(&alarm, 1, 0) == 1);
-  wlk_mutex_unlock(&bucket->mu);
+  end_poked();
   finish_deferred(agent);
   CHECK(given_back == 1);
   leave_stage();
@@ -580,13 +597,6 @@ TEST(
   leave_stage();
 }
 
-/* Whether a wake-up has not been received yet. */
-static bool is_unheard(int descriptor)
-{
-  struct pollfd polled = {descriptor, POLLIN, 0};
-  return poll(&polled, 1, 0) > 0;
-}
-
 static int begin_to_listen(void)
 {
   int descriptor = -1;
@@ -621,7 +631,9 @@ TEST(hears, "the event loop of an only agent hears wake-ups, and the helper what
   wlh_leave(bucket);
   while (is_unheard(first)) (void)usleep(1000);
   int second = begin_to_listen();
+  begin_without_pokes();
   CHECK(!wlh_agent_hear(agent, false));
+  end_poked();
   CHECK(!wlh_agent_hear(agent, true));
   (void)close(begin_to_listen());
   CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
