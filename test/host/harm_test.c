@@ -336,11 +336,9 @@ static const struct story stories[] = {
      "go below; ab enters; a gets 1 n; a releases 1; a rests; move top; a gets 2 n; "
      "a hears 2 lost; move back"},
     {"a bucket that is lost, and cannot be opened again, answers every call",
-     "go below; ab enters; a gets 1 n; b stops-inside; a: publish 1 8 = 8 WLH_PENDING; "
-     "a: query 9 = 9 WLH_PENDING; a: ready 7 = 7 WLH_PENDING; a waits 2 m; delete bucket; move "
-     "top; "
-     "a hears 1 lost; a is-answered 8; a is-answered 9; a is-answered 7; a is-answered 2; b dies; "
-     "move back"},
+     "go below; ab enters; a gets 1 n; b stops-inside; a: publish 1 8 = 8 WLH_PENDING; a: query 9 "
+     "= 9 WLH_PENDING; a: ready 7 = 7 WLH_PENDING; a waits 2 m; delete bucket; move top; a hears 1 "
+     "lost; a is-answered 8; a is-answered 9; a is-answered 7; a is-answered 2; b dies; move back"},
     {"a token that goes back is damage", HOLD_AND_WAIT
      "set token 1; b: query 9; b hears 2 failed WLH_LOST; a: query 9; a hears 1 lost"},
     {"a key of hashes that changes is damage",
@@ -388,9 +386,8 @@ static const struct story stories[] = {
     {"while another process keeps a file from being made anew, requests can be aborted and all "
      "be closed",
      "ab enters; ab dies; set poisoned 1; hold gate; ab starts; ab opens; a waits 1 n; b waits 1 "
-     "n; "
-     "a: abort 1 = 1 WLH_OK; a: close = close; b has-not-heard 1 granted; let go; "
-     "b hears 1 granted"},
+     "n; a: abort 1 = 1 WLH_OK; a: close = close; b has-not-heard 1 granted; let go; b hears 1 "
+     "granted"},
     {"no process waits for one that stands still while it tests whether locks work",
      "a enters; hold test; b enters; ab share; let go"},
 
@@ -401,13 +398,12 @@ static const struct story stories[] = {
      "c fails WLH_VERSION process $a with version 1.2.3; ab dies; c gets 2 n"},
     {"a program with another layout is refused while the file is in use, and learns why",
      HOLD_AND_WAIT
-     "c starts-next; c opens; c fails WLH_VERSION is in use by process $a with version "
-     "1.2.3 of web-locks (layout $L), which cannot share it with version 99.0.0 "
-     "(layout 99) of this process; a releases 1; b hears 2 granted; ab dies; "
-     "note the token; c gets 2 n; the token grows; a starts; a opens; "
-     "a fails WLH_VERSION is in use by process $c with version 99.0.0 of web-locks "
-     "(layout 99), which cannot share it with version 1.2.3 (layout $L) of this "
-     "process; c dies; a gets 2 n; the token grows"},
+     "c starts-next; c opens; c fails WLH_VERSION is in use by process $a with version 1.2.3 of "
+     "web-locks (layout $L), which cannot share it with version 99.0.0 (layout 99) of this "
+     "process; a releases 1; b hears 2 granted; ab dies; note the token; c gets 2 n; the token "
+     "grows; a starts; a opens; a fails WLH_VERSION is in use by process $c with version 99.0.0 of "
+     "web-locks (layout 99), which cannot share it with version 1.2.3 (layout $L) of this process; "
+     "c dies; a gets 2 n; the token grows"},
     {"a file with a bit that is not known is refused",
      "ab enters; set incompat 4; c starts; c opens; c fails WLH_VERSION cannot share it"},
     {"tokens grow over the deletion of the file, and over another boot",
@@ -416,8 +412,7 @@ static const struct story stories[] = {
 
     {"sockets that are deleted come back, and no lock and no wake-up is lost",
      HOLD_AND_WAIT "delete s* w*; the sockets return; b lacks 3 n; a releases 1; b hears 2 "
-                   "granted; b releases 2; "
-                   "ab share"},
+                   "granted; b releases 2; ab share"},
     {"the death of a process whose sockets are deleted is noticed",
      "ab enters; a gets 1 n; a stops; delete s* w*; b waits 2 n; a dies; b hears 2 granted"},
     {"a process without a free descriptor waits, and is granted a dead one's lock",

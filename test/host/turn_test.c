@@ -417,11 +417,9 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "go inside; a needs room for 1; shrink once; leave; a hears 1 granted; end 1; grown twice",
       /* Of a release and a theft, the first counts. */
       "a gets 1; go inside; release 1: later; b steals 2; leave; a hears 1 released; b hears 2 "
-      "granted; "
-      "end 2",
+      "granted; end 2",
       "a gets 1; go inside; b steals 2; release 1: later; leave; a hears 1 stolen; b hears 2 "
-      "granted; end "
-      "2",
+      "granted; end 2",
       /* A request whose abort is deferred gets no event, although it is granted first. */
       "a gets 1; b asks 2; settle; go inside; release 1: later; abort 2: done; a asks 3; leave; "
       "a hears 1 released; a hears 3 granted; end 3",
@@ -433,8 +431,7 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "a gets 1; a asks 2; go inside; release 1: later; a asks 3; terminate a; b asks 4; leave; "
       "b hears 4 granted; end 4",
       "a gets 1; b asks 2; go inside; release 1: later; abort 2: done; a steals 3; b looks 4; "
-      "terminate a; "
-      "terminate b; leave",
+      "terminate a; terminate b; leave",
       /* A theft is reported before the grant that it led to, also if another process was
        * the thief. */
       "a gets 1; go inside; a steals 2; leave; a hears 1 stolen; a hears 2 granted; end 2",
@@ -448,8 +445,7 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "release 2: stolen; end 3",
       /* A thread that blocks receives thefts together with its grant. */
       "a gets 1; go inside; a asks 2; leave; settle; go inside; b steals 3; leave; b hears 3 "
-      "granted; "
-      "end 3; settle b; a blocks for 2 and loses 1; end 2",
+      "granted; end 3; settle b; a blocks for 2 and loses 1; end 2",
   };
   for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
     enter_stage();
