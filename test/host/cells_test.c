@@ -49,22 +49,6 @@ static struct made if_available(int party, const char *name)
 
 /* ---- members ---- */
 
-TEST(notifies, "a grant notifies its process, and a new member those that wait")
-{
-  start();
-  struct made first = want(&t, 0, "n");
-  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
-  CHECK(rung_by(&t, 0) == 0 && rung_by(&t, 1) == 0);
-  CHECK(wlh_cells_pending_count(&t.parties[1].arena) == 1);
-  CHECK(wlh_cells_drop_member(inside(&t, 3)) == WLH_CELLS_OK);
-  (void)rung_by(&t, 3);
-  CHECK(wlh_cells_join(inside(&t, 3), 1, 1, "") == WLH_CELLS_OK);
-  CHECK(rung_by(&t, 3) == 2);
-  CHECK(drop(&t, &first) == WLH_CELLS_OK);
-  CHECK(rung_by(&t, 0) == 2);
-  stop();
-}
-
 TEST(full, "a full segment has room for a theft, and for what the dead leave")
 {
   start();
