@@ -173,25 +173,6 @@ static bool gets(uint32_t tag, struct wlh_request **request)
 /* ---- room ---- */
 
 TEST(
-    cannot_map_own,
-    "if a file that grew cannot be mapped, the request that needs the room fails, and others go on")
-{
-  struct wlh_request *first = NULL, *second = NULL;
-  char text[WLH_FAILURE_SIZE];
-  enter_stage();
-  maps_no_more = true;
-  CHECK(ask_of(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
-  struct wlk_event event = next_event(agent);
-  maps_no_more = false;
-  CHECK(event.tag == 1 && event.news == WLH_NEWS_FAILED && event.token_low == WLH_FULL);
-  wlh_bucket_get_failure(bucket, text, sizeof text);
-  CHECK(strstr(text, "Cannot allocate memory"));
-  CHECK(gets(2, &second));
-  wlh_end_the_request(second);
-  leave_stage();
-}
-
-TEST(
     cannot_map_others,
     "a process that cannot map a file that others enlarged loses it, and says why")
 {
