@@ -359,7 +359,7 @@ static void hand_over(const char *name, int step)
   bool is_heard = strcmp(answer, "WLH_GRANTED") == 0;
   if (step == HAND_OFF && !is_heard && !(news[0] & OVER) && strcmp(name, "sendto") == 0) {
     CHECK(is_tried_again());
-    start_dying("ask 1 k x w"); /* As any process that leaves the tables, it sends our wake-up. */
+    start_dying("ask 1 k x w"); /* It sends our wake-up when it leaves. */
     hear(&peer, "event 2 granted");
     kill_dying();
     is_heard = true;
