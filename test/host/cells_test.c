@@ -181,18 +181,6 @@ TEST(marks_torn, "after a boot, a mark counts only if the disk has all of it")
   }
 }
 
-TEST(marks_make_room, "names whose marks have ended are freed before the segment grows")
-{
-  start();
-  for (char name[] = "a"; name[0] < 'a' + 20; name[0]++) mark(0, name, 10);
-  uint32_t nfree = wlh_cells_free_count(inside(&t, 0));
-  CHECK(!wlh_cells_make_room(inside(&t, 0), nfree));
-  t.time += 11;
-  CHECK(wlh_cells_make_room(inside(&t, 0), nfree - 16));
-  CHECK(wlh_cells_free_count(inside(&t, 0)) == nfree + 20);
-  stop();
-}
-
 /* ---- room ---- */
 
 enum {

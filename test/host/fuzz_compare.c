@@ -7,6 +7,8 @@
  * This is a libFuzzer target. With -DWLH_STANDALONE its own main() makes up the bytes. */
 #include "table.h"
 
+#include "../../src/host/segment/marks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@ struct pair {
   struct wlk_request *core;
   uint64_t cells_token, core_token; /* once the grant was read */
   bool marked;                      /* whether the name was marked at the grant */
+  uint64_t granted_at;              /* the time when the grant was read */
 };
 
 static struct table table;
@@ -114,6 +117,7 @@ static void check_letter(const struct wlh_message *letter, const struct wlk_even
   if (letter->news & WLH_REPORTED_GRANTED)
     check_token(pair, letter->token, high << 32 | event->token_low);
   pair->marked = letter->marked;
+  pair->granted_at = table.time;
   if (letter->news & WLH_REPORTED_PASSED) pair->used = false;
   if (letter->news & WLH_REPORTED_STOLEN) {
     pair->used = false;
@@ -178,6 +182,21 @@ static enum wlk_status in_core(enum wlh_cells_status status)
   return same[i].core;
 }
 
+/* Frees the names whose marks are over. Returns whether a request has room then. */
+static bool make_room(struct wlh_arena *arena)
+{
+  enum { NEEDED = 16 };
+  bool made = wlh_cells_make_room(arena, NEEDED);
+  uint32_t nfree = wlh_cells_free_count(arena), marks = arena->segment->header.marks;
+  must(made == (marks == 1 && nfree >= arena->ncells / 4 + NEEDED), "whether marks made room");
+  for (uint32_t i = 1; i < arena->ncells && marks == 1; i++) {
+    const struct wlh_resource_cell *cell = &arena->segment->cells[i].resource;
+    bool is_unused = cell->kind == WLH_KIND_RESOURCE && cell->queue.head + cell->held.head == 0;
+    must(!is_unused || wlh_name_is_marked(arena, i), "a name whose mark is over takes room");
+  }
+  return made;
+}
+
 /* Grows the segment if it is full. A rebuild may reorder mail, so the mail is read before it. */
 static struct made ask_cells(int agent, int name, struct wlh_ask ask)
 {
@@ -188,6 +207,7 @@ static struct made ask_cells(int agent, int name, struct wlh_ask ask)
     if (made.status != WLH_CELLS_FULL) return made;
     (void)wlh_cells_reap(inside(&table, party));
     take_all(false);
+    if (make_room(inside(&table, party))) continue;
     uint32_t ncells = table.parties[party].arena.ncells;
     if (ncells == CELLS_ROOM) abort();
     if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
@@ -217,7 +237,7 @@ static void do_request(int agent, int name, struct wlh_ask ask)
   must(in_core(made.status) == status, "the answer to a request");
   must(status != WLK_OTHER_LIMIT || made.limit == events.limit, "the limit of an answer");
   if (status != WLK_GRANTED && status != WLK_PENDING) return;
-  all[id] = (struct pair){true, false, agent, name, made, request, 0, 0, made.marked};
+  all[id] = (struct pair){true, false, agent, name, made, request, 0, 0, made.marked, table.time};
   if (status == WLK_GRANTED) check_token(&all[id], made.token, events.token);
 }
 
@@ -235,19 +255,22 @@ static bool can_mark(const struct pair *pair)
   struct wlk_events events = {.capacity = 0};
   if (pair->cells_token == 0 || cell->kind != WLH_KIND_HELD || cell->mode != WLH_EXCLUSIVE)
     return false;
-  enum wlk_status status = wlk_prepare_mark(pair->core, &events);
-  must(status == (pair->marked ? WLK_MARKED : WLK_OK), "whether a name is marked");
-  return status == WLK_OK;
+  bool marked = wlk_prepare_mark(pair->core, &events) == WLK_MARKED;
+  must(
+      marked == wlh_name_is_marked(inside(&table, pair->cells.party), cell->resource),
+      "whether a name is marked");
+  must(marked == pair->marked || pair->granted_at < table.time, "whether a name was marked");
+  return !marked;
 }
 
 /* The release of a stolen lock marks nothing, even if it asks for that. */
-static void do_release(struct pair *pair, bool mark)
+static void do_release(struct pair *pair, bool mark, uint64_t time)
 {
   struct wlk_events events = {.capacity = 0};
   struct wlh_thief thief;
   const struct wlh_request_cell *cell = &table.segment->cells[pair->cells.request].request;
   bool is_stolen = cell->kind == WLH_KIND_NEWS_BROKEN && !cell->passes;
-  uint64_t keep = mark && can_mark(pair) ? DAY : 0;
+  uint64_t keep = mark && can_mark(pair) ? time : 0;
   enum wlk_status status = keep > 0 ? wlk_release_and_mark(pair->core, keep, &events)
                                     : wlk_release_the_lock(pair->core, &events);
   enum wlh_cells_status said = wlh_cells_release_the_lock(
@@ -470,7 +493,7 @@ static void operate(uint8_t operation, uint8_t argument)
     if (chosen >= 0 && more % 4 == 2)
       do_publish(&all[chosen], argument % (LABEL + 1));
     else if (chosen >= 0)
-      do_release(&all[chosen], more % 4 == 3);
+      do_release(&all[chosen], more % 4 == 3, more < 8 ? 2 : DAY);
     break;
   case 8:
     if (chosen >= 0) do_abort(&all[chosen]);
@@ -487,6 +510,8 @@ static void operate(uint8_t operation, uint8_t argument)
       do_terminate(agent);
     else if (more < 10)
       do_die(party_of(agent), name, more, ask);
+    else if (more < 12)
+      pass_time(&table, more % 2 ? DAY : 1);
     else
       do_rebuild(party_of(agent));
     break;
@@ -541,7 +566,7 @@ static void end_both(void)
   must(live_blocks() == 0, "memory was not given back");
   for (int i = 0; i < PARTIES; i++)
     if (wlh_cells_drop_member(inside(&table, i)) != WLH_CELLS_OK) abort();
-  table.time += 2 * (uint64_t)DAY;
+  pass_time(&table, 2 * (uint64_t)DAY);
   if (wlh_cells_rebuild(inside(&table, 0)) != WLH_CELLS_OK) abort();
   must(
       wlh_cells_free_count(inside(&table, 0)) == table.parties[0].arena.ncells - 1,

@@ -33,6 +33,9 @@ struct table {
 void table_begin(struct table *table, uint32_t ncells, uint32_t room);
 void table_end(struct table *table);
 
+/* The table's time is that of the clocks: marks end by it. */
+void pass_time(struct table *table, uint64_t ms);
+
 /* Begins a critical section of the party. */
 struct wlh_arena *inside(struct table *table, int party);
 

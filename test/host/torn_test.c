@@ -148,7 +148,7 @@ static void kill_one(struct scene *scene)
 
 static void let_marks_end(struct scene *scene)
 {
-  scene->table.time += 51;
+  pass_time(&scene->table, 51);
   scene->marked = false;
 }
 
@@ -422,7 +422,7 @@ static const char *drain(struct scene *scene, uint64_t last_token)
     if (!is_over(scene, &scene->made[i])) return "a request waits for ever";
   if (scene->marked && !has_mark(&scene->table, 3, "a")) return "a mark is gone";
   if (scene->marked && !has_mark(&scene->table, 3, long_name)) return "a long name's mark is gone";
-  scene->table.time += 100;
+  pass_time(&scene->table, 100);
   if (wlh_cells_rebuild(inside(&scene->table, 3)) != WLH_CELLS_OK) return "marks did damage";
   struct made fresh = make(&scene->table, 3, "a", (struct wlh_ask){.option = WLH_IF_AVAILABLE});
   if (fresh.status != WLH_CELLS_GRANTED) return "a name cannot be had";
