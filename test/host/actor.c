@@ -293,6 +293,13 @@ static void close_file(void)
   say("closed");
 }
 
+/* poll refuses more items than the limit. */
+static void limit_descriptors(void)
+{
+  const struct rlimit few = {200, 200};
+  say(setrlimit(RLIMIT_NOFILE, &few) == 0 ? "limited" : "not limited");
+}
+
 static void use_up_descriptors(void)
 {
   while (dup(0) >= 0) continue;
@@ -365,6 +372,7 @@ static const struct {
     {"stop-inside", stop_inside},
     {"close-file", close_file},
     {"descriptors", use_up_descriptors},
+    {"limit", limit_descriptors},
     {"fork", fork_child},
     {"bus", touch_nothing},
     {"handle-bus", handle_bus},

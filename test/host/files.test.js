@@ -205,14 +205,6 @@ describe('the directory of the locks of a machine', { skip }, () => {
     await assertRefused(t, where.directory, [says]);
   });
 
-  it('has many buckets open in one process', async (t) => {
-    const directory = freshDirectory(t);
-    // Each takes one of this user's 128 inotify instances, and returns it with a delay.
-    const buckets = Array.from({ length: 40 }, (_, i) => openBucket(`a ${i}`, { directory }));
-    t.after(() => Promise.all(buckets.map((bucket) => bucket.close())));
-    await Promise.all(buckets.map((bucket) => bucket.ready));
-  });
-
   // LeakSanitizer starts a thread at the end of a process.
   const inSanitizer = Boolean(process.env.WEB_LOCKS_SANITIZED) && 'not under a sanitizer';
   it('cannot be opened if no thread can be started', {

@@ -26,9 +26,7 @@ describe('between processes', { skip }, () => {
 
   /** @type {Record<string, (remote: any) => any>} */
   const ends = {
-    'is killed': (remote) => remote.kill('SIGKILL'),
     'calls process.exit()': (remote) => remote.tell('exit'),
-    crashes: (remote) => remote.kill('SIGSEGV'),
     'has nothing more to do': (remote) => remote.tell('finish'),
   };
   for (const [how, end] of Object.entries(ends)) {
