@@ -161,7 +161,7 @@ static void take_line(struct played *actor, char *line, char *rest, size_t size,
   actor->length -= (size_t)(end + 1 - line);
 }
 
-static long now_ms(void)
+long now_ms(void)
 {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);

@@ -103,5 +103,6 @@ void wake(void *unused);
 struct wlk_event next_event(struct wlh_agent *whose);
 
 int count_in(const char *path);
+long now_ms(void);
 
 #endif

@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- failing ---- */
@@ -233,23 +232,16 @@ static bool becomes(const char *path, int count)
   return false;
 }
 
-static int64_t now_ms(void)
-{
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Whether the idle helper waits no more often than about once a millisecond, and makes few calls in
  * between. */
 static bool stands_still(int milliseconds)
 {
   enum { MOST_CALLS = 20 };
-  int64_t from = now_ms();
+  long from = now_ms();
   int waits = -atomic_load(&polls), number = -atomic_load(&total);
   (void)poll(NULL, 0, milliseconds);
   waits += atomic_load(&polls), number += atomic_load(&total);
-  int64_t most = 50 + (now_ms() - from);
+  long most = 50 + (now_ms() - from);
   if (waits <= most && number <= MOST_CALLS * most) return true;
   printf(
       "# %s fails from use %d on, %d times: it waited %d times, with %d calls\n", failing, first,
@@ -336,7 +328,7 @@ static bool is_tried_again(void)
 {
   enum { MANY = 120 };
   int before = atomic_load(&used);
-  for (int64_t end = now_ms() + 20000; now_ms() < end && atomic_load(&used) < before + MANY;)
+  for (long end = now_ms() + 20000; now_ms() < end && atomic_load(&used) < before + MANY;)
     (void)poll(NULL, 0, 1);
   return atomic_load(&used) >= before + MANY;
 }
