@@ -132,6 +132,19 @@ const publishing = fc
   )
   .map((actions) => [holding, ...actions]);
 
+/** Functions run once, while releases and replies to them get lost. */
+const marking = action(
+  [
+    ...['once', 'once', 'once', 'once', 'once', 'once', 'steal', 'close'],
+    ...['drop', 'drop', 'cut', 'narrow', 'delay', 'heal', 'heal'],
+  ],
+  {
+    names: ['a', 'b', 'c', 'd', 'e'],
+    flag: fc.boolean(),
+    pause: fc.oneof(soon, fc.nat({ max: TTL / 10 }), soonOrLater()),
+  },
+);
+
 // The rates of two clocks differ by less than 10 %.
 const rate = fc.constantFrom(0.96, 1, 1.04);
 const several = (weight, one, maxLength) => ({ weight, arbitrary: fc.array(one, { maxLength }) });
@@ -148,6 +161,7 @@ const story = fc.tuple(
     several(1, returning, 20),
     several(1, guarding, 20),
     { weight: 2, arbitrary: publishing },
+    several(2, marking, 20),
   ),
 );
 

@@ -41,13 +41,26 @@ class Trial {
     this.world = this.cluster.world;
     this.recorder = new Recorder(
       () => this.world.now,
-      (event) => this.events.push(event),
+      (event) => {
+        this.events.push(event);
+        if (event.ran) this.#expectMark(event.id);
+      },
     );
     for (const [i, rate] of rates.slice(1).entries()) {
       const clock = { ...ofClients.clock, rate };
       const kept = { keeper: keeper && i === 0, maxBlocked };
       this.cluster.start({ ...ofClients, ...kept, window: WINDOW - i, clock });
     }
+  }
+
+  /** A function that has run once has marked its name, by when its promise resolves. */
+  #expectMark(id) {
+    const { server } = this.cluster;
+    const of = (type) => this.events.find((event) => event.type === type && event.id === id);
+    const { name, keep } = of('call');
+    const isOver = this.world.now >= of('ended').time + 0.9 * keep;
+    if (!isOver && !server.wasReplaced && !server.marked(name))
+      this.unkept.push(`${name}: ${id} has run, and is not marked`);
   }
 
   fault() {
