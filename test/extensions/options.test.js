@@ -35,6 +35,8 @@ const isTaken = (name, kind) =>
   !scope.lacks[name] &&
   !(name === 'priority' && kind === 'several' && scope.lacks.oneByOne);
 
+const valueFor = (name) => (name === 'signal' ? new AbortController().signal : VALUES[name][0]);
+
 const isRefusal = (name) => (error) => {
   assert.ok(['TypeError', 'NotSupportedError'].includes(error.name), error);
   assert.ok(error.message.includes(`'${name}'`), error);
@@ -49,11 +51,22 @@ describe('options', () => {
     }
 
     it(`${kind} refuses foreign options, also inherited ones, and names the call`, async () => {
-      for (const [name, values] of Object.entries(VALUES)) {
+      for (const name of Object.keys(VALUES)) {
         if (isTaken(name, as)) continue;
-        const value = name === 'signal' ? new AbortController().signal : values[0];
+        const value = valueFor(name);
         await assert.rejects(ask(kind, { [name]: value }), isRefusal(name));
         await assert.rejects(ask(kind, Object.create({ [name]: value })), isRefusal(name));
+      }
+    });
+
+    it(`${kind} refuses options that exclude each other`, async () => {
+      for (const [name, { not = [] }] of Object.entries(OPTIONS)) {
+        for (const other of not) {
+          if (!isTaken(name, as) || !isTaken(other, as)) continue;
+          const given = { [name]: valueFor(name), [other]: valueFor(other) };
+          const refused = { name: /^(TypeError|NotSupportedError)$/ };
+          await assert.rejects(ask(kind, given), refused, `${name} and ${other}`);
+        }
       }
     });
 

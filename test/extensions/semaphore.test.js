@@ -37,12 +37,6 @@ describe('the options limit and weight', () => {
       await held.release();
     }
   });
-
-  it('reject what cannot be together with a TypeError', async () => {
-    const together = [shared(2, 3), shared(undefined, 1), { limit: 2 }, { steal: true, limit: 2 }];
-    for (const options of together)
-      await assert.rejects(locks.request(freshName(), options, nothing), TypeError);
-  });
 });
 
 describe('class Semaphore', () => {
