@@ -175,6 +175,7 @@ const actionsOf = (can) => {
       action('expire', {
         ...{ isSwept, name: fc.constantFrom(0, 1, 2, 3, 3) },
         ...{ isAwaited: fc.boolean(), isFirst: fc.boolean() },
+        ...{ isPlain: fc.boolean(), isCut: fc.boolean() },
       }),
     ],
     [1, action('close', { by: session, isReopened: fc.boolean() })],
@@ -266,6 +267,8 @@ const OLD_STORIES = [
   [{ kind: 'expire', session: 0, isSwept: true, name: 3, isAwaited: true }],
   // A dead session got its units before a living one.
   [{ kind: 'expire', session: 0, isSwept: false, name: 3, isFirst: true }],
+  // A session that waits has just connected again when the lease of the holder ends.
+  [{ kind: 'expire', session: 0, name: 1, isAwaited: true, isPlain: true, isCut: true }],
   // A session opens after its client has seen another server; a server is replaced.
   ...[[{ ...reborn, how: 'open' }], [{ ...reborn, how: 'other' }]],
   // The data of a lock ends with it.
@@ -801,29 +804,30 @@ class Telling {
   }
 
   /** Ends a lease, maybe of a session that shares a name; the next request or a sweep notices. */
-  async expire({ isSwept, name, isAwaited = false, isFirst = false }, session) {
+  async expire({ isSwept, name, isAwaited, isFirst, isPlain, isCut }, session) {
     if (!session.isAlive) return;
     const plain = { ...WAITER, name };
     const shared = { ...plain, mode: 'shared', weight: 2, other: 0 };
     // Another session gets units later; or before, and waits behind the dead one for its units.
     const other = (isAwaited || isFirst) && this.#alive.findLast((one) => one !== session);
-    if (other && !isFirst) await this.#steps([[{ ...shared, weight: 1 }]], other);
+    if (other && !isFirst && !isPlain) await this.#steps([[{ ...shared, weight: 1 }]], other);
     if (name !== undefined) await this.#steps([[shared]], session);
     if (other && isFirst) await this.#steps([[{ ...shared, weight: 1 }]], other);
-    if (other && !isFirst) await this.#steps([[shared, plain]], other);
+    if (other && !isFirst) await this.#steps([isPlain ? [plain] : [shared, plain]], other);
+    if (other && isCut) await this.hello({}, other);
     await this.#each(session, ({ session: id }, i) => this.#sides[i].expire(id));
     // A session that is notified of the end of a lease grants what it can a moment later.
     const isTold = other && this.#engine.tellsOfDead === true;
-    await this.#loses(session, isSwept || isTold, name);
+    await this.#loses(session, isSwept || isTold, name, isTold ? 1 : 2);
   }
 
-  async #loses(session, isSwept, shared) {
+  async #loses(session, isSwept, shared, sides) {
     session.isAlive = false;
     this.#hasDead = true;
     this.#keepOneAwake();
     // A waiter behind it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
-    if (isSwept) await this.#sweep();
+    if (isSwept) await this.#sweep(sides);
     else await this.#probe(shared);
   }
 
@@ -1060,8 +1064,9 @@ class Telling {
   }
 
   /** All sessions sweep: after a quarantine, each sweep grants the requests of its own session. */
-  async #sweep() {
-    for (const session of this.#alive) await this.#each(session, ({ adapter }) => adapter.sweep());
+  async #sweep(sides = 2) {
+    for (const { clients } of this.#alive)
+      await Promise.all(clients.slice(0, sides).map(({ adapter }) => adapter.sweep()));
     if (this.#alive.length > 0) this.#hasDead = false;
   }
 
