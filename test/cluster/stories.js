@@ -115,10 +115,9 @@ function operation({ groups, keeps, names, data = false }) {
     maxPending: fc.constantFrom(-1, -1, 0, 1),
   });
   const published = fc.record({ kind: fc.constant('publish'), pick: fc.nat(1000), text });
-  const behind = fc.record({ kind: fc.constant('behind'), asked });
   return fc.oneof(
     { weight: 10, arbitrary: asked },
-    { weight: 2, arbitrary: behind },
+    { weight: 3, arbitrary: asked.map(behind) },
     { weight: 6, arbitrary: ended },
     { weight: data ? 2 : 0, arbitrary: published },
     { weight: groups ? 3 : 0, arbitrary: group },
@@ -247,6 +246,7 @@ const share = (weight = 1) => ({ name: 3, mode: 'shared', weight });
 const reads = { mode: 'shared' };
 const theft = { kind: 'steal' };
 const ends = { kind: 'end', pick: 0, markFor: 0, isNamed: true };
+const behind = (asked) => ({ kind: 'behind', asked });
 const endOf = (session, pick) => ({ kind: 'step', session, ops: [{ ...ends, pick }] });
 
 const reborn = { kind: 'rebirth', session: 0, isAhead: false };
@@ -278,6 +278,8 @@ const OLD_STORIES = [
     ...[hold(0, share(2)), hold(1, { ...share(2), kind: 'ifAvailable' })],
     ...[hold(1, share(2)), hold(1, { name: 1 })],
   ],
+  // A request waits for the session's own lock, which ends later in its step.
+  ...['request', 'pass'].map((kind) => [hold(0, {}), hold(0, behind(hold(0, { kind }).ops[0]))]),
   // In a long queue, requests of one step are behind others.
   [
     ...[hold(0, {}), hold(2, {}, {}, {}, {}), hold(1, ...new Array(45).fill({}))],
