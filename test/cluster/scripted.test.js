@@ -58,6 +58,10 @@ const SCRIPTS = {
     'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief',
     'B answers notMarked: stolen x thief, ended x',
   ],
+  'a lock whose end marks its name is stolen by its own session before the end': [
+    'hold x; steal y; sent B: steal 2; end x keep 1000; B answers granted 2: granted y 2',
+    'sent C: end 1; C answers notMarked: stolen x me, ended x',
+  ],
   'a mark is reported as lost in a failover if the theft was of an earlier epoch': [
     'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief; cut; connected life other',
     'sent B again; B answers notMarked: lost x failover, ended x',

@@ -214,6 +214,7 @@ class Grants {
       tracked.lastTheft = thief.token;
       if (tracked.state === WAITING) this.#parts.requests.move(tracked, WAITING);
       else if (tracked.state === HELD) this.#handleTheft(tracked, this.#parts.info.clientId);
+      else if (tracked.state === ENDING) this.#rememberTheft(tracked, this.#parts.info.clientId);
       else if (tracked.state === GRANTED_PARTIAL) this.#requestGroupAgain(tracked);
     }
   }
@@ -240,12 +241,20 @@ class Grants {
     } else if (tracked?.state === HELD) {
       this.#handleTheft(tracked, thief);
     } else if (tracked?.state === ASKED || tracked?.state === ENDING) {
-      tracked.thief = thief;
-      tracked.thiefLife = this.#parts.status.seen.life;
+      this.#rememberTheft(tracked, thief);
     } else if (tracked?.state === WAITING || tracked?.state === GRANTED_PARTIAL) {
       // The user does not hold this lock yet, so nothing is lost.
       this.#requestGroupAgain(tracked);
     }
+  }
+
+  /**
+   * The answer to the request, or to its end, is still to come. With it, the theft is reported.
+   * @param {TrackedRequest} tracked @param {string} thief
+   */
+  #rememberTheft(tracked, thief) {
+    tracked.thief = thief;
+    tracked.thiefLife = this.#parts.status.seen.life;
   }
 
   /** Repeats a lost request with its group's unheld requests. @param {TrackedRequest} tracked */
