@@ -70,18 +70,14 @@ class KeeperThread {
   }
 }
 
-/** Refers to all requests of a backend, and to those that it has granted, by token and name. */
-function requestsOf(backend) {
-  /** @type {WeakRef<any>[]} */
-  const made = [];
+/** Collects the requests that a backend has granted, by token and name. */
+function grantsOf(backend) {
   const granted = new Map();
   const note = (request) => {
     const { granted: grant } = request;
-    const reference = new WeakRef(request);
-    made.push(reference);
     request.granted = (low, high) => {
       const token = (BigInt(high) << 32n) | BigInt(low);
-      granted.set(`${token} ${request.name}`, reference);
+      granted.set(`${token} ${request.name}`, request);
       grant.call(request, low, high);
     };
   };
@@ -94,7 +90,7 @@ function requestsOf(backend) {
     for (const one of all) note(one);
     requestAll.call(backend, all);
   };
-  return { granted, made };
+  return granted;
 }
 
 class Cluster {
@@ -137,8 +133,9 @@ class Cluster {
       onChange: (change) => changes.push(change),
     });
     const locks = createLockManager(backend);
-    const client = { name, machine, network, adapter, backend, locks, changes, thread };
-    this.clients.push(Object.assign(client, requestsOf(backend)));
+    const granted = grantsOf(backend);
+    const client = { name, machine, network, adapter, backend, locks, changes, thread, granted };
+    this.clients.push(client);
     return client;
   }
 

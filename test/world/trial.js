@@ -6,7 +6,6 @@
  * and the history is judged.
  */
 
-const { gc } = require('../helpers/kept.js');
 const { Recorder, check } = require('./check.js');
 const { WINDOW } = require('../cluster/memory.js');
 const { Cluster, MAX_BLOCKED, TTL } = require('../cluster/setup.js');
@@ -144,7 +143,7 @@ class Trial {
       this.published.set(id, n);
       const text = isRemoval ? undefined : `${id}: ${n}`;
       this.recorder.record('publish', { id, n, text });
-      const request = client.granted.get(`${lock.token} ${name}`).deref();
+      const request = client.granted.get(`${lock.token} ${name}`);
       const promise = client.backend.publish(request, text && JSON.stringify(text));
       this.unanswered.set(promise, client);
       this.#confirm(promise, id, n);
@@ -213,10 +212,7 @@ class Trial {
       this.recorder.record('fault', {});
       const isUnharmed = wasOpen && harms === this.harms;
       const isKept = i === 0 && milliseconds <= MAX_BLOCKED && isUnharmed;
-      // The stacks of errors keep this function's variables.
-      const lost = held
-        .splice(0)
-        .filter(({ lock }) => isKept && lock.signal.reason?.reason !== undefined);
+      const lost = held.filter(({ lock }) => isKept && lock.signal.reason?.reason !== undefined);
       for (const { id } of lost) this.unkept.push(`request ${id} is lost in spite of a keeper`);
     });
     const { resume } = client;
@@ -400,11 +396,8 @@ class Trial {
     network.isTwice = false;
   }
 
-  /**
-   * Ends all faults, waits for all requests, and returns what was wrong.
-   * @param {boolean} [counts] whether to count the requests that sessions keep after their end
-   */
-  async judge(counts = false) {
+  /** Ends all faults, waits for all requests, and returns what was wrong. */
+  async judge() {
     const isCalm = !this.events.some(({ type }) => type === 'fault');
     this.cluster.server.machine.resume();
     for (const client of this.cluster.clients) {
@@ -419,7 +412,6 @@ class Trial {
     } catch (error) {
       wrong = [`not all are served: ${error.message}`];
     }
-    const leaked = counts && wrong.length === 0 ? await this.#countLeaked() : 0;
     await this.#close();
     const waiting = [...this.unanswered.values()].filter(({ isKilled }) => !isKilled);
     for (const { name } of waiting) this.unkept.push(`${name} waits for a publication`);
@@ -437,7 +429,6 @@ class Trial {
     });
     return [
       ...wrong,
-      ...(leaked > 0 ? [`${leaked} requests are kept after their end`] : []),
       ...twice,
       ...this.unkept,
       ...alive.flatMap(({ thread }) => thread?.falseAlarms ?? []),
@@ -448,18 +439,6 @@ class Trial {
         left: { ...this.cluster.server.left, timers, 'adapters of keepers': adapters },
       }),
     ];
-  }
-
-  /** A backend may keep the request that it announced last, so the last one here is alone. */
-  async #countLeaked() {
-    const open = this.cluster.clients.filter(({ isKilled, isClosed }) => !isKilled && !isClosed);
-    // By then, the timers of the trial itself have ended.
-    await this.world.advance(MAX_BLOCKED + 4 * TTL);
-    for (const { locks } of open) locks.request('last', () => {}).catch(() => {});
-    await this.world.advance(TTL);
-    gc();
-    const kept = open.map(({ made }) => made.filter((one) => one.deref()).length - 1);
-    return Math.max(0, ...kept);
   }
 
   /** A lost lock gives the reason 'failover' only if a server was replaced. */
@@ -534,8 +513,7 @@ async function run(rates, actions, options) {
     trial.do(action);
     await trial.world.advance(action.pause);
   }
-  // The count takes longer than a story, so few stories have one.
-  return trial.judge(actions.length > 9 && rates[0] === 1);
+  return trial.judge();
 }
 
 module.exports = { Trial, run };
