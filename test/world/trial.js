@@ -204,15 +204,17 @@ class Trial {
     const client = this.client(i);
     if (client.machine.isStopped) return;
     const { harms } = this;
-    // A bucket that has to connect anew extends no lease, even before it notices that.
-    const wasOpen = client.backend.state === 'open' && !client.network.isCut;
+    // A bucket or keeper that has to connect anew extends no lease, even before it notices that.
+    const isCut = client.network.isCut || client.thread?.network.isCut;
+    const wasOpen = client.backend.state === 'open' && !isCut;
     const held = [...this.open].filter((one) => one.client === client && one.lock.held);
     this.recorder.record('fault', {});
     this.#stopLoop(client, false, () => {
       this.recorder.record('fault', {});
       const isUnharmed = wasOpen && harms === this.harms;
       const isKept = i === 0 && milliseconds <= MAX_BLOCKED && isUnharmed;
-      const lost = held.filter(({ lock }) => isKept && lock.signal.reason?.reason !== undefined);
+      const isLost = ({ lock }) => ![undefined, 'closed'].includes(lock.signal.reason?.reason);
+      const lost = isKept ? held.filter(isLost) : [];
       for (const { id } of lost) this.unkept.push(`request ${id} is lost in spite of a keeper`);
     });
     const { resume } = client;
@@ -441,11 +443,22 @@ class Trial {
     ];
   }
 
-  /** A lost lock gives the reason 'failover' only if a server was replaced. */
+  /**
+   * A lost lock gives the reason 'failover' only if a server was replaced. The answer to an end
+   * that could not mark its name may come before the hint of a theft, and then gives that reason,
+   * too.
+   */
   #falseReasons() {
     if (this.cluster.server.wasReplaced) return [];
+    const calls = this.events.filter(({ type }) => type === 'call');
+    const robbed = new Set(calls.flatMap(({ kind, name }) => (kind === 'steal' ? [name] : [])));
+    const unmarked = new Set(
+      calls.flatMap(({ id, keep, name }) => (keep && robbed.has(name) ? [id] : [])),
+    );
     const told = this.events.filter(({ type, reason }) => type === 'told' && reason === 'failover');
-    return told.map(({ id }) => `request ${id} is told of a failover that never was`);
+    return told
+      .filter(({ id }) => !unmarked.has(id))
+      .map(({ id }) => `request ${id} is told of a failover that never was`);
   }
 
   get #isDone() {
