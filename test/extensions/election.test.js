@@ -41,7 +41,8 @@ describe('locks.elect', () => {
         `
       const terms = [...Array(13)].map(deferred);
       let term = 0;
-      const done = locks.elect('x', async ({ signal }) => {
+      const options = { signal: new AbortController().signal };
+      const done = locks.elect('x', options, async ({ signal }) => {
         const number = term++;
         terms[number].resolve();
         if (number < 12) await once(signal, 'abort');
