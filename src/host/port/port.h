@@ -202,7 +202,7 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
 /* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
  * file, and the file has grown, maps it anew at another address. No other thread may use the map.
- *   error  out: 0, or why the system does not map all of the file */
+ *   error  out: 0, or why the system does not give the size of the file, or map all of it */
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error);
 
 /* Only pages that were written occupy memory. Returns NULL if out of memory. */
