@@ -449,7 +449,7 @@ const WINDOW = {
     'steal x; sent A: steal 1; request y of b; sent B: request 2; A answers busy',
     'B answers granted 1: granted y 1; wait 0.02 ttl; sent C: steal 1',
   ],
-  'a lease is no longer if the wall clock is set back while the machine sleeps': [
+  'a lease does not become longer if the wall clock is set back while the machine sleeps': [
     'hold x; wall -5000; sleep 7500; remaining 1500',
   ],
 };

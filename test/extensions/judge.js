@@ -89,7 +89,7 @@ class Judge {
   /** The elections that pause. */
   #pauses = new Set();
   #closed = new Set();
-  /** A wait for the unlock comes first, because it never holds the lock. */
+  /** The end of a wait for the unlock is handled first, because that never holds the lock. */
   #model = new LockManagerModel((_agent, ask, what) =>
     this.#told[ask.call.form === 'wait' ? 'unshift' : 'push']([ask, what]),
   );
