@@ -640,9 +640,10 @@ function* seen(history) {
   }
 }
 
+/** What is found is printed in this order: a hang that was seen shows what is held. */
 const judges = {
-  ...{ exclusion, tokens, fifo, callbacks, notified, errors, settles, unlocks, late, once },
-  ...{ snapshots, published, updates, seen },
+  ...{ seen, exclusion, tokens, fifo, callbacks, notified, errors, settles, unlocks, late, once },
+  ...{ snapshots, published, updates },
 };
 
 /**
