@@ -239,13 +239,18 @@ function entryOf(word) {
   };
 }
 
-/** Parses a renewal: `1=7` for the token of a request, `step A`, `life x`, `grantsIn 600`. */
+/**
+ * Parses a renewal: `1=7` for the token of a request, `1>thief` for a theft, `step A`, `life x`,
+ * `grantsIn 600`.
+ */
 function renewalOf(words, steps) {
   const mine = [];
-  const more = {};
+  const more = { stolen: new Map() };
   for (let i = 0; i < words.length; i++) {
     const [ref, token] = words[i].split('=');
+    const [robbed, thief] = words[i].split('>');
     if (token !== undefined) mine.push([Number(ref), BigInt(token)]);
+    else if (thief !== undefined) more.stolen.set(Number(robbed), thief);
     else if (ref === 'step') more.step = steps.get(words[++i])?.number ?? 0;
     else if (ref === 'life') more.life = words[++i];
     else more[ref] = Number(words[++i]);

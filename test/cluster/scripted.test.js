@@ -58,6 +58,16 @@ const SCRIPTS = {
     'hold x; end x keep 1000; sent B: end 1; hint stolen 1 thief',
     'B answers notMarked: stolen x thief, ended x',
   ],
+  'a mark that a thief prevented is reported when the thief is known': [
+    'hold x; end x keep 1000; sent B: end 1; B answers notMarked; hint stolen 1 thief: ' +
+      'stolen x thief, ended x',
+    'renewal asked; renewal; hold y; end y keep 1000; sent D: end 2; D answers notMarked',
+    'renewal asked; renewal 2>thief: stolen y thief, ended y',
+  ],
+  'a mark is reported as lost in a failover if the next renewal knows no thief': [
+    'hold x; wait 0.34 ttl; renewal asked; end x keep 1000; sent B: end 1; B answers notMarked',
+    'renewal; renewal asked; renewal: lost x failover, ended x',
+  ],
   'a lock whose end marks its name is stolen by its own session before the end': [
     'hold x; steal y; sent B: steal 2; end x keep 1000; B answers granted 2: granted y 2',
     'sent C: end 1; C answers notMarked: stolen x me, ended x',

@@ -443,21 +443,11 @@ class Trial {
     ];
   }
 
-  /**
-   * A lost lock gives the reason 'failover' only if a server was replaced. The answer to an end
-   * that could not mark its name may come before the hint of a theft, and then gives that reason,
-   * too.
-   */
+  /** A lost lock gives the reason 'failover' only if a server was replaced. */
   #falseReasons() {
     if (this.cluster.server.wasReplaced) return [];
-    const calls = this.events.filter(({ type }) => type === 'call');
-    const robbed = new Set(calls.flatMap(({ kind, name }) => (kind === 'steal' ? [name] : [])));
-    const unmarked = new Set(
-      calls.flatMap(({ id, keep, name }) => (keep && robbed.has(name) ? [id] : [])),
-    );
-    const told = this.events.filter(({ type, reason }) => type === 'told' && reason === 'failover');
-    return told
-      .filter(({ id }) => !unmarked.has(id))
+    return this.events
+      .filter(({ type, reason }) => type === 'told' && reason === 'failover')
       .map(({ id }) => `request ${id} is told of a failover that never was`);
   }
 

@@ -49,7 +49,7 @@ class Grants {
       const { ref } = tracked.op;
       const token = mine.get(ref);
       if (tracked.lastChange > changes) continue;
-      if (tracked.state === HELD && !token) {
+      if ((tracked.state === HELD || tracked.isUnmarked) && !token) {
         this.#parts.requests.leave(tracked);
         this.#parts.listener.lost(tracked, 'failover', undefined);
         // After a failover, the server may queue a request for the lost lock, although nobody waits
@@ -108,9 +108,13 @@ class Grants {
   #handleEnd(ref, tracked, { code }) {
     this.#ended.add(ref);
     if (!tracked) return;
+    if (code === 'notMarked' && tracked.thief === '') {
+      this.#awaitThief(tracked);
+      return;
+    }
     const group = this.#parts.requests.groupOf(tracked);
-    this.#parts.requests.leave(tracked);
-    if (code === 'notMarked') this.#handleFailedMark(tracked);
+    if (code === 'notMarked') this.#reportUnmarked(tracked);
+    else this.#parts.requests.leave(tracked);
     // The group may have waited only for this request.
     this.#holdIfComplete(group);
   }
@@ -136,8 +140,21 @@ class Grants {
     }
   }
 
-  /** The lock of an end with `markFor` was no longer held. @param {TrackedRequest} tracked */
-  #handleFailedMark(tracked) {
+  /**
+   * The lock of an end with `markFor` was no longer held. The answer can come before the hint of a
+   * theft, but the next renewal lists the theft.
+   * @param {TrackedRequest} tracked
+   */
+  #awaitThief(tracked) {
+    tracked.isUnmarked = true;
+    // A renewal under way may be older than the theft.
+    this.#parts.requests.move(tracked, ENDING);
+    this.#parts.renewing.renewIfOpen();
+  }
+
+  /** Reports why an end could not mark the name. @param {TrackedRequest} tracked */
+  #reportUnmarked(tracked) {
+    this.#parts.requests.leave(tracked);
     if (this.#wasStolen(tracked)) this.#parts.listener.stolen(tracked, tracked.thief);
     else this.#parts.listener.lost(tracked, 'failover', undefined);
   }
@@ -249,12 +266,13 @@ class Grants {
   }
 
   /**
-   * The answer to the request, or to its end, is still to come. With it, the theft is reported.
+   * If the answer to the request, or to its end, is still to come, the theft is reported with it.
    * @param {TrackedRequest} tracked @param {string} thief
    */
   #rememberTheft(tracked, thief) {
     tracked.thief = thief;
     tracked.thiefLife = this.#parts.status.seen.life;
+    if (tracked.isUnmarked) this.#reportUnmarked(tracked);
   }
 
   /** Repeats a lost request with its group's unheld requests. @param {TrackedRequest} tracked */

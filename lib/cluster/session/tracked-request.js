@@ -39,6 +39,8 @@ class TrackedRequest {
   lastTheft = 0n;
   /** For how many milliseconds the end of the request marks the name; 0 for no mark. */
   markFor = 0;
+  /** Whether its end was answered, could not mark the name, and it is not known yet why. */
+  isUnmarked = false;
   /** The error of the latest BUSY answer to this request. @type {unknown} */
   obstacle;
   /** @type {Promise<void> | undefined} */
