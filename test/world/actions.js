@@ -147,7 +147,10 @@ const marking = action(
 
 // The rates of two clocks differ by less than 10 %.
 const rate = fc.constantFrom(0.96, 1, 1.04);
-const several = (weight, one, maxLength) => ({ weight, arbitrary: fc.array(one, { maxLength }) });
+const several = (weight, one, maxLength) => ({
+  weight,
+  arbitrary: fc.array(one, { maxLength, size: 'max' }),
+});
 
 const story = fc.tuple(
   fc.tuple(rate, rate, rate, rate),
