@@ -118,6 +118,9 @@ class Hostile {
     };
     deeper();
     this.#depth = depth;
+    // If the stack overflows in an async hook of Node.js, Node.js begins to end the thread, and can
+    // fail at that: the thread goes on, but runs no tick any more. So it is ended here.
+    if (process._exiting) stage.end('threadExit');
     for (const it of got) {
       if (it instanceof Promise) it.catch(() => {});
       else it?.release();
