@@ -69,21 +69,6 @@ it('the module is `lock`, and the entry of ESM has the same functions', async ()
 
 for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
   describe(`${form}: lock`, () => {
-    it('locks what `lockfilePath` says, by whatever way its directory is reached', async () => {
-      const [one, other] = [freshFile(), freshFile()];
-      const directory = path.join(root, 'a directory of lock files');
-      fs.mkdirSync(directory, { recursive: true });
-      fs.rmSync(`${directory} link`, { force: true });
-      fs.symlinkSync(directory, `${directory} link`);
-      const release = await lock(one, { lockfilePath: path.join(directory, 'x') });
-      const same = { lockfilePath: path.join(`${directory} link`, 'x') };
-      await fails(() => lock(other, same), { ...LOCKED, file: other });
-      await (await lock(one))();
-      await fails(() => unlock(one), NOT_ACQUIRED);
-      await unlock(one, same);
-      await fails(() => release(), RELEASED);
-    });
-
     it('looks the path up with the `fs` that is given, as the others do', async () => {
       const file = freshFile();
       for (const call of [lock, unlock, check]) {
@@ -105,9 +90,11 @@ for (const [form, { lock, unlock, check, fails }] of Object.entries(forms)) {
 
 describe('any calls, in any order and form,', () => {
   const FILES = ['file', 'link', 'missing', 'no directory/missing'];
+  /** Two pairs of ways to a lock, with what `lockfilePath` says. */
+  const WAYS = { other: '', 'folder/other': '', third: 'x', fourth: 'folder/x' };
   const call = fc.record({
     method: fc.constantFrom('lock', 'lock', 'unlock', 'check', 'release', 'release'),
-    name: fc.constantFrom(...FILES, 'file', 'link'),
+    name: fc.constantFrom(...FILES, 'file', 'link', ...Object.keys(WAYS)),
     isRelative: fc.boolean(),
     realpath: fc.constantFrom(true, true, false),
     isSync: fc.boolean(),
@@ -118,16 +105,21 @@ describe('any calls, in any order and form,', () => {
   async function answersOf(module, calls) {
     const folder = path.join(root, `folder ${++files}`);
     fs.mkdirSync(folder);
-    fs.writeFileSync(path.join(folder, 'file'), '');
+    for (const name of ['file', 'other', 'third', 'fourth'])
+      fs.writeFileSync(path.join(folder, name), '');
     fs.symlinkSync(path.join(folder, 'file'), path.join(folder, 'link'));
+    fs.symlinkSync(folder, path.join(folder, 'folder'));
     const releases = [];
-    const answer = async ({ method, name, isRelative, realpath, isSync, which }) => {
-      const full = path.join(folder, name);
-      const file = isRelative ? path.relative('.', full) : full;
+    const answer = async ({ method: drawn, name, isRelative, realpath, isSync, which }) => {
+      const from = isRelative ? path.relative('.', folder) : folder;
+      const at = (its) => path.join(from, its);
       const options = { realpath, stale: 3_600_000, update: 1, retries: 0 };
+      if (WAYS[name]) options.lockfilePath = at(WAYS[name]);
+      // The package cannot unlock by another way than the one by which it has locked.
+      const method = drawn === 'unlock' && name in WAYS ? 'check' : drawn;
       try {
         if (method === 'release') return String(await releases[which]?.());
-        const value = await module[isSync ? `${method}Sync` : method](file, options);
+        const value = await module[isSync ? `${method}Sync` : method](at(name), options);
         if (method !== 'lock') return String(value);
         releases.push(value);
         return 'locked';
