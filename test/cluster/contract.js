@@ -109,14 +109,6 @@ const end = ({ ref, name }) => ({ kind: 'end', ref, name, markFor: 0 });
 const done = ({ ref, name }, markFor = 3_600_000) => ({ kind: 'end', ref, name, markFor });
 const closeAll = (...clients) =>
   Promise.all(clients.map(({ adapter, session }) => adapter.close(session)));
-const isAlive = ({ alive }) => (alive ? 'alive' : 'dead');
-const classOf =
-  ({ adapter }) =>
-  (error) =>
-    adapter.classify(error);
-/** Asserts that a call is refused because its session is dead. */
-const isDead = ({ adapter }, promise) =>
-  assert.rejects(promise, (error) => adapter.classify(error) === 'dead');
 const rejectsWith = (promise, code) => assert.rejects(promise, { code });
 
 /**
@@ -230,19 +222,6 @@ function contractOfClients(engine) {
     assert.equal((await b.next()).granted, waiting.ref);
   });
 
-  test('a session that has expired stays dead, and its locks are granted to others', async () => {
-    const [dead, a] = [await client(), await client()];
-    const { name, waiting } = await contend(dead, a);
-    await engine.expire(dead.session);
-    await isDead(dead, dead.step([end(request(fresh()))]));
-    await a.adapter.sweep();
-    assert.equal((await a.next()).granted, waiting.ref);
-    assert.equal(await dead.renew().then(isAlive, classOf(dead)), 'dead');
-    await rejectsWith(dead.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-    await rejectsWith(dead.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
-    assert.equal(await engine.left(dead.session), 0);
-  });
-
   test('a connection that ends after any number of bytes leaves a step done or not', async () => {
     const proxy = await FaultyProxy.open(engine.port());
     const a = await client(engine.through(proxy.port));
@@ -318,23 +297,6 @@ function contract(engine) {
       assert.deepEqual(await a.answers(end(own)), ['ended']);
     });
 
-  for (const isFirst of [true, false])
-    test(`a request ${isFirst ? 'before' : 'behind'} a renewal learns of its grant`, async () => {
-      const [a, b] = [await client(), await client()];
-      const name = fresh();
-      const [first, own] = [request(name), request(name)];
-      await b.answers(first);
-      // From here on, the session listens, and has no requests.
-      await a.hello();
-      await a.renew();
-      const calls = [() => a.answers(own), () => a.renew()];
-      const said = await Promise.all((isFirst ? calls : calls.reverse()).map((call) => call()));
-      assert.deepEqual(said[isFirst ? 0 : 1], ['queued']);
-      await a.renew();
-      await b.answers(end(first));
-      assert.equal((await a.next()).granted, own.ref);
-    });
-
   test('a renewal tells when the next lease of another session runs out', {
     skip: engine.tellsOfDead && 'that is told',
   }, async () => {
@@ -403,23 +365,6 @@ function contract(engine) {
         }),
       );
     }
-  });
-
-  test('a renewal tells what has passed while its hint got lost', {
-    skip: engine.losesNoHint && 'no hint gets lost',
-  }, async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name, { kind: 'pass' })];
-    await a.answers(held);
-    await b.answers(waiting);
-    await b.hello();
-    await a.answers(end(held));
-    const { mine, stolen } = await b.renew();
-    assert.deepEqual([mine.size, stolen?.get(waiting.ref)], [0, '']);
-    assert.deepEqual((await b.again([waiting])).map(plain), ['queued']);
-    assert.equal((await b.renew()).mine.size, 0);
-    assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
   });
 
   test('a keeper extends nothing in another bucket, and begins no epoch there', {

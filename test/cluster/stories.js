@@ -165,7 +165,7 @@ const actionsOf = (can) => {
   const ops = fc.array(operation({ ...can, data: true }), { minLength: 1, maxLength: 4 });
   const isSwept = fc.constantFrom(false, false, true);
   const all = [
-    [20, action('step', { ops })],
+    [20, action('step', { ops, renews: fc.constantFrom('', '', 'before', 'behind') })],
     [8, action('crowd', { ops })],
     [3, action('again', { isCut: fc.boolean() })],
     [1, action('hello')],
@@ -255,6 +255,8 @@ const reborn = { kind: 'rebirth', session: 0, isAhead: false };
 const OLD_STORIES = [
   // A session gives back some of its units.
   [hold(0, share(2), share(1)), hold(1, share(2)), endOf(0, 0)],
+  // A request is behind a renewal that finds none, and is granted later.
+  [hold(1, {}), { ...hold(0, {}), renews: 'before' }, endOf(1, 0)],
   // Refused requests do not count as waiting.
   [hold(0, {}), hold(1, { maxPending: 0 }, { maxPending: 1 }, { maxPending: 1 })],
   // Units of another limit are in the step that steals their name from units.
@@ -538,8 +540,14 @@ class Telling {
     return expected;
   }
 
-  async step({ ops }, session) {
-    await this.#steps([ops], session);
+  /** Sends a step, maybe with a renewal before or behind it, if the engine keeps that order. */
+  async step({ ops, renews = '' }, session) {
+    const { countsApart, meets } = this.#engine;
+    const isAlone = countsApart || meets || ops.some(({ kind }) => kind === 'publish');
+    const calls = [() => this.#steps([ops], session)];
+    if (renews && session.isAlive && !isAlone) calls.push(() => this.#renew(session));
+    if (renews === 'before') calls.reverse();
+    await Promise.all(calls.map((call) => call()));
   }
 
   /** Publishes with a lock, or with a request that waits, ended, was refused, or is another's. */
@@ -797,8 +805,11 @@ class Telling {
   }
 
   async hello(_, session) {
-    if (!session.isAlive) return;
-    await this.#both(
+    if (session.isAlive) await this.#connect(session);
+  }
+
+  #connect(session) {
+    return this.#both(
       session,
       ({ adapter, seen }) => adapter.hello(seen),
       () => 'replaced',
@@ -1275,8 +1286,9 @@ class Telling {
   /** A theft is reported at least until a renewal was answered. */
   #compareThefts(session, expected = [], actual = []) {
     for (const theft of expected) session.thefts.add(theft);
-    // The answer of a step may have reported the theft of a request that has passed.
-    const missing = expected.filter((theft) => !theft.endsWith(' ') && !actual.includes(theft));
+    // At some engines, the answer of a step may have reported that a request has passed.
+    const mayMiss = (theft) => this.#engine.meets && theft.endsWith(' ');
+    const missing = expected.filter((theft) => !mayMiss(theft) && !actual.includes(theft));
     const wrong = actual.filter((theft) => !session.thefts.has(theft) && !theft.endsWith(' '));
     assert.deepEqual({ missing, wrong }, { missing: [], wrong: [] });
   }
@@ -1301,8 +1313,10 @@ class Telling {
   }
 
   async finish() {
-    for (const { clients } of this.#sessions) {
-      await this.#each({ clients }, ({ adapter, session }) => adapter.close(session));
+    for (const session of this.#sessions) {
+      // A dead session stays dead, although its connection is replaced.
+      if (!session.isAlive) assert.equal(await this.#connect(session), 'dead');
+      await this.#each(session, ({ adapter, session: id }) => adapter.close(id));
     }
     await this.#checkStranger();
     await this.#stranger.adapter.close(this.#stranger.session);
