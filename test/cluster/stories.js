@@ -137,27 +137,31 @@ const NAMES = fc.constantFrom([0], [3], [0, 3], [0, 0, 0, 0, 1, 2, 3, 3]);
  * A holder hands its lock to the next waiter, or a waiter gives up. Queues get long, because an
  * engine may read only the first waiters.
  */
-const turnOf = ({ keeps }) =>
+const turnOf = ({ keeps }, modes) =>
   fc.record({
     by: fc.nat(SESSIONS - 1),
     isEnd: fc.boolean(),
     givesUp: fc.constantFrom(false, false, true),
     markFor: fc.constantFrom(0, ...keeps.slice(0, 1)),
-    mode: fc.constantFrom('exclusive', 'exclusive', 'shared'),
+    mode: fc.constantFrom(...modes),
     weight: fc.constantFrom(1, 2),
+    priority: fc.constantFrom(0, 0, 1, 2, -1),
     isMany: fc.constantFrom(false, false, true),
     isTheft: fc.constantFrom(...new Array(9).fill(false), true),
   });
+const MODES = fc.constantFrom(
+  ['exclusive', 'exclusive', 'shared'],
+  ['exclusive', 'shared', 'shared', 'shared'],
+);
+const turnsOf = (can) => (modes) =>
+  fc.record({
+    kind: fc.constant('turns'),
+    name: fc.constantFrom(0, 3),
+    turns: fc.array(turnOf(can, modes), { minLength: 1, maxLength: 40, size: 'max' }),
+    isDeadly: fc.boolean(),
+  });
 const storyOfTurns = (can) =>
-  fc.array(
-    fc.record({
-      kind: fc.constant('turns'),
-      name: fc.constantFrom(0, 3),
-      turns: fc.array(turnOf(can), { minLength: 1, maxLength: 40, size: 'max' }),
-      isDeadly: fc.boolean(),
-    }),
-    { minLength: 1, maxLength: 6, size: 'max' },
-  );
+  fc.array(MODES.chain(turnsOf(can)), { minLength: 1, maxLength: 6, size: 'max' });
 
 const actionsOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
@@ -257,6 +261,8 @@ const OLD_STORIES = [
   [hold(0, share(2), share(1)), hold(1, share(2)), endOf(0, 0)],
   // A request is behind a renewal that finds none, and is granted later.
   [hold(1, {}), { ...hold(0, {}), renews: 'before' }, endOf(1, 0)],
+  // A request waits with a priority between those of two holders.
+  [hold(0, reads), hold(1, { ...reads, priority: 2 }), hold(2, { priority: 1 })],
   // Refused requests do not count as waiting.
   [hold(0, {}), hold(1, { maxPending: 0 }, { maxPending: 1 }, { maxPending: 1 })],
   // Units of another limit are in the step that steals their name from units.
@@ -581,18 +587,18 @@ class Telling {
    */
   async turns({ name, turns, isDeadly }) {
     const { adapter } = this.#sessions[0].clients[0];
-    for (const { by, givesUp, isEnd, isMany, isTheft, markFor = 0, mode, weight } of turns) {
+    for (const { by, givesUp, isEnd, isMany, isTheft, markFor = 0, ...turn } of turns) {
       const held = await adapter.query(this.#names[name], 'held');
       const isHolder = ({ clients }) => clients[1].clientId === held[0]?.clientId;
       const holder = isEnd && this.#sessions.find(isHolder);
       const last = isEnd && givesUp && this.#sessions[by].asked.at(-1);
-      const asked = { ...ATTEMPT, kind: isTheft ? 'steal' : 'request', name, mode, weight };
+      const asked = { ...ATTEMPT, kind: isTheft ? 'steal' : 'request', name, ...turn };
       const endOf = ({ ref: of }) => ({ kind: 'end', of, markFor, isNamed: true });
       const ops = last
         ? [endOf(last)]
         : holder
           ? held.filter(({ clientId }) => clientId === held[0].clientId).map(endOf)
-          : new Array(isMany && !isTheft && mode === 'shared' ? 70 : 1).fill(asked);
+          : new Array(isMany && !isTheft && turn.mode === 'shared' ? 70 : 1).fill(asked);
       await this.#steps([ops], (!last && holder) || this.#sessions[by]);
       await this.#hear();
     }
