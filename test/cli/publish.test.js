@@ -7,6 +7,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { PassThrough } = require('node:stream');
+const fc = require('fast-check');
 const { Publisher } = require('../../lib/cli/publishing.js');
 const { PROGRAM, check, setUp, skip } = require('./command.js');
 
@@ -79,35 +80,33 @@ describe('--publish', { skip: unless }, () => {
   });
 });
 
-describe('lines that come at once', () => {
-  const lines = (count) => Array.from({ length: count }, (_, i) => `${i}\n`).join('');
-
-  for (const count of [1, 2, 3, 99, 100, 101, 102, 103, 104, 1000]) {
-    for (const rest of ['', '"a beginn', '7']) {
-      it(`publish the last of ${count}, and then the rest: ${rest}`, async () => {
-        const published = [];
-        const publish = async (value) => published.push(value);
-        const stream = new PassThrough();
-        const publisher = new Publisher(stream, { publish });
-        stream.write(lines(count) + rest);
-        await publisher.close();
-        assert.equal(published.at(-1), count - 1);
-      });
-    }
-
-    it(`publish the last of ${count} although all before it are refused`, async () => {
+it('the last line is published, however the bytes are cut, and whatever comes before it', async (t) => {
+  t.mock.method(process.stderr, 'write', () => true);
+  const many = [99, 100, 101, 102, 103, 104, 1000].map((count) => '1\n'.repeat(count));
+  const before = fc.constantFrom('1\n', '\n', 'bad\n', '"é"\n', `${'x'.repeat(70_000)}\n`, ...many);
+  const property = fc.asyncProperty(
+    fc.array(before, { maxLength: 6 }),
+    fc.constantFrom('"last é"\n', '"last é"\n"a beginn', '"last é"\n7'),
+    fc.array(fc.nat(), { maxLength: 3 }),
+    fc.boolean(),
+    async (lines, last, places, isRefused) => {
       const published = [];
       const publish = async (value) => {
-        if (value !== count - 1) throw new Error(`${value} is refused.`);
+        if (isRefused && value !== 'last é') throw new Error('It is refused.');
         published.push(value);
       };
+      const bytes = Buffer.from(lines.join('') + last);
+      const cuts = places.map((place) => place % bytes.length).sort((a, b) => a - b);
       const stream = new PassThrough();
       const publisher = new Publisher(stream, { publish });
-      stream.write(lines(count));
+      [0, ...cuts].forEach((from, i) => {
+        stream.write(bytes.subarray(from, cuts[i]));
+      });
       await publisher.close();
-      assert.deepEqual(published, [count - 1]);
-    });
-  }
+      assert.equal(published.at(-1), 'last é');
+    },
+  );
+  await fc.assert(property, { numRuns: 300, seed: 1 });
 });
 
 describe('web-locks publish', { skip: unless }, () => {
