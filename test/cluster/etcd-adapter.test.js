@@ -885,6 +885,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await rejectsWith(clientOf(adapter), 'ERR_WEB_LOCKS_UNREACHABLE');
       const a = await clientOf(adapter);
       assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+      await rejectsWith(a.hello(), 'ERR_WEB_LOCKS_UNREACHABLE');
+      await adapter.close(a.session);
+      assert.equal(await left(a.session), 0);
     });
   });
 
