@@ -82,4 +82,12 @@ describe('a lock that another thread stole and gave back', needs('sync'), () => 
     stealElsewhere(t, bucket.name);
     assert.equal(await next, false);
   });
+
+  it('is lost to a once() that asks for the mark only then, and leaves nothing behind', async (t) => {
+    const { bucket } = await setUp(t, false);
+    const done = bucket.locks.once('a', { keep: 3_600_000 }, () => {});
+    stealElsewhere(t, bucket.name);
+    await assert.rejects(done, LockStolenError);
+    assert.equal(await bucket.locks.request('a', ({ name }) => name), 'a');
+  });
 });
