@@ -18,7 +18,7 @@ const LIMIT_MS = Number(process.env.MODEL_LIMIT_MS ?? 600_000);
 const FIRST_MS = 5000;
 
 /** Most steps use one name of one bucket, so that queues become long. */
-const NAMES = ['a', 'a', 'a', 'a', 'b', 'c', 'c', 'c'];
+const NAMES = ['a', 'a', 'a', 'a', '', 'c', 'c', 'c'];
 const BUCKET = [...new Array(9).fill(0), 1];
 
 const BUCKETS = 2;
@@ -278,7 +278,7 @@ class Comparison {
     const key = ({ name, mode, limit, weight, priority }) =>
       `${name} ${mode} ${weight} of ${limit}, ${priority}`;
     assert.deepEqual(held.map(key).sort(), expected.held.map(key).sort());
-    for (const name of ['a', 'b', 'c']) {
+    for (const name of new Set(NAMES)) {
       const of = (infos) => infos.filter((info) => info.name === name);
       assert.deepEqual(of(pending).map(key), of(expected.pending).map(key));
       for (const [i, { agent }] of of(expected.pending).entries()) {
