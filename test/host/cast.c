@@ -237,6 +237,18 @@ static bool has_said(struct played *actor, const char *line)
   return find_line(actor, line, true) != NULL;
 }
 
+/* Opens again, which may succeed meanwhile. If it fails again, no descriptor is left of that. */
+static void fail_again(struct played *actor)
+{
+  char path[64], rest[100];
+  (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)actor->pid);
+  int descriptors = count_in(path);
+  ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
+  hear_rest(actor, "event 1 ", rest, sizeof rest);
+  if (strcmp(rest, "granted") == 0) return release(actor, 1);
+  CHECK(strncmp(rest, "failed ", 7) == 0 && count_in(path) == descriptors);
+}
+
 void expect_failure(struct played *actor, const char *status, const char *text)
 {
   char why[2000];
@@ -245,6 +257,7 @@ void expect_failure(struct played *actor, const char *status, const char *text)
   tell(actor, "why");
   hear_rest(actor, "why ", why, sizeof why);
   if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
+  fail_again(actor);
 }
 
 /* Checks that each of the two processes sees the other's lock. */
