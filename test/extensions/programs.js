@@ -12,11 +12,13 @@
  */
 
 const { clock } = require('../helpers/clock.js');
+const { lacksProc } = require('../helpers/host-scope.js');
 const { Kept } = require('../helpers/kept.js');
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { randomUUID } = require('node:crypto');
 const { subscribe } = require('node:diagnostics_channel');
+const { readdirSync } = require('node:fs');
 const { threadId } = require('node:worker_threads');
 const fc = require('fast-check');
 const { chosen, scope } = require('../conformance/scopes.js');
@@ -809,7 +811,12 @@ function missing() {
   return pairs.filter((pair) => !seen.has(pair)).join() || 'none';
 }
 
+/** Counts the open descriptors, which only buckets of the host scope change for good. */
+const countDescriptors = () =>
+  chosen === 'host' && !lacksProc ? readdirSync('/proc/self/fd').length : 0;
+
 async function main() {
+  const descriptors = countDescriptors();
   let deadlocks = 0;
   // Neither a held lock nor a timer of the test's clock keeps the event loop alive.
   const alive = setInterval(() => {}, 1e6);
@@ -847,6 +854,8 @@ async function main() {
   assert.deepEqual(left, [], 'requests are kept');
   lasts.length = 0;
   assert.deepEqual(keptAfterwards.moreThan(OPENINGS), [], 'buckets are kept');
+  // The helper of a bucket closes one of them when the bucket is closed already.
+  assert.ok(countDescriptors() <= descriptors + OPENINGS, 'descriptors are kept');
   console.log(
     `${deadlocks} deadlocks, ${seen.size} pairs of calls and options, missing: ${missing()}`,
   );
