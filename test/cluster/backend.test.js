@@ -138,20 +138,6 @@ describe('a theft', () => {
     await cluster.world.advance(100);
     assert.equal(held.lock.held, true);
   });
-
-  test('within a manager is announced to the holder first, even without a hint', async () => {
-    const client = await cluster.client({ name: 'both' });
-    const robbed = await cluster.hold(client, 'a');
-    client.adapter.events.stolen = () => {};
-    const order = [];
-    robbed.lock.signal.addEventListener('abort', () => order.push(robbed.lock.held));
-    client.locks.request('a', { steal: true }, () => {
-      order.push('thief');
-    });
-    await cluster.world.until(() => order.length === 2);
-    assert.deepEqual(order, [false, 'thief']);
-    assert.equal(robbed.error.clientId, 'both');
-  });
 });
 
 describe('several locks', () => {

@@ -318,6 +318,7 @@ class Call {
       return this.runner.over;
     }
     this.note('called');
+    this.runner.checkVictims(this);
     this.loss = undefined;
     this.enter = AsyncLocalStorage.snapshot();
     for (const lock of new Set(Array.isArray(it) ? it : [it])) this.watch(lock);
@@ -383,6 +384,7 @@ class Call {
     }
     this.handle = it;
     this.note('handle');
+    this.runner.checkVictims(this);
     for (const lock of new Set(it.locks ?? [it])) if (lock.signal) this.watch(lock);
   }
 
@@ -540,6 +542,14 @@ class Runner {
     const { names, opening } = holders[pick % holders.length];
     this.call({ ...ASK, names, opening, drawn: [['steal', true]], inside });
     return true;
+  }
+
+  /** When the code of a thief runs, its victims know. A call for several rejects a bit later. */
+  checkVictims(thief) {
+    const countOf = (log) => log.filter((it) => it.endsWith('ERR_WEB_LOCKS_STOLEN')).length;
+    const isLate = ({ id, given, log }) =>
+      !KINDS[given.kind].several && countOf(log) < countOf(this.judge.logs[id]);
+    if (this.calls.some(isLate)) thief.note('before its victims');
   }
 
   release({ pick, ending }) {

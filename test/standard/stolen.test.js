@@ -72,16 +72,6 @@ describe('several locks of which one is stolen', () => {
   });
 });
 
-it('a stolen request rejects before the callback of a thief in its thread is called', async () => {
-  const name = freshName();
-  const order = [];
-  const { released } = await hold(locks, name);
-  const rejected = released.catch(() => order.push('rejected'));
-  await locks.request(name, STEAL, () => order.push('thief'));
-  await rejected;
-  assert.deepEqual(order, ['rejected', 'thief']);
-});
-
 it('a stolen request rejects with a LockStolenError that is a DOMException', async () => {
   const name = freshName();
   const robbed = await hold(locks, name);
