@@ -48,4 +48,4 @@ function memoryBackend(name, time = realTime) {
 /** Makes a function that opens buckets, each with a session of its own. */
 const openAt = (time) => (name) => new Bucket(name, memoryBackend(name, time));
 
-module.exports = { connect, memoryBackend, newServer, openAt, openBucket: openAt(realTime) };
+module.exports = { TTL, connect, memoryBackend, newServer, openAt, openBucket: openAt(realTime) };

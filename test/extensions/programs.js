@@ -27,7 +27,7 @@ const { Bucket } = require('../../lib/extensions/buckets/bucket.js');
 const { countSites } = require('../../lib/extensions/sites/sites.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
-const { openAt } = require('../conformance/memory.js');
+const { TTL, openAt } = require('../conformance/memory.js');
 const { KINDS, VALUES, make, objectOf } = require('./calls.js');
 const { Judge, isRefused } = require('./judge.js');
 
@@ -825,6 +825,22 @@ function missing() {
 const countDescriptors = () =>
   chosen === 'host' && !lacksProc ? readdirSync('/proc/self/fd').length : 0;
 
+/**
+ * In a cluster, callbacks block the thread for longer than a lease, so that only the release of
+ * their lock can find the loss.
+ */
+async function loseUnnoticed() {
+  for (const kind of Object.keys(KINDS).filter((one) => KINDS[one].form === 'callback')) {
+    if (kind === 'elect') continue;
+    const { locks } = openBucket(`unnoticed ${randomUUID()}`);
+    const object = objectOf(library, kind, 'a', locks);
+    const block = () => clock.jump(2 * TTL);
+    const options = kind === 'once' ? { keep: 600_000 } : {};
+    const made = make(kind, { locks, object }, KINDS[kind].several ? ['a'] : 'a', options, block);
+    await assert.rejects(made, { name: 'AbortError', reason: 'expired' }, kind);
+  }
+}
+
 async function main() {
   const descriptors = countDescriptors();
   let deadlocks = 0;
@@ -859,6 +875,7 @@ async function main() {
       includeErrorInReport: true,
     },
   );
+  if (chosen === 'memory') await loseUnnoticed();
   clearInterval(alive);
   await turn();
   assert.deepEqual(left, [], 'requests are kept');
