@@ -200,7 +200,7 @@ test('the keeper of a thread ends with it, even if the thread is blocked', async
   await untilDisconnected();
 });
 
-test('a session that opens while the last one ends gets a thread of its own', async () => {
+test('a session gets a thread of its own if another one ends, or if its thread does', async () => {
   const workers = [];
   const note = (worker) => workers.push(worker);
   process.on('worker', note);
@@ -211,7 +211,10 @@ test('a session that opens while the last one ends gets a thread of its own', as
   await stopped;
   // The thread of the first session has ended.
   assert.equal(workers.length, 2);
+  await workers[1].terminate();
+  next.update({ life: '', token: 0n });
   await next.stop();
+  assert.equal(workers.length, 3);
   process.off('worker', note);
 });
 
