@@ -226,12 +226,15 @@ function answerOf(text) {
   return code === 'granted' ? granted(BigInt(token)) : ANSWERS[code];
 }
 
-/** `3=7`: our request 3 has the token 7; `other=9`: another client's request has the token 9. */
+/**
+ * `3=7`: our request 3 has the token 7. `other=9`: another client's request 9 has the token 9;
+ * clients number their requests independently.
+ */
 function entryOf(word) {
   const [ref, token, priority = 0] = word.split(/[=,]/);
   const clientId = ref === 'other' ? ref : 'me';
   return {
-    ref: Number(ref),
+    ref: Number(ref === 'other' ? token : ref),
     clientId,
     name: 'a',
     token: BigInt(token),
