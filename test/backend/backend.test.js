@@ -558,19 +558,22 @@ describe('several locks that a backend requests in one step', () => {
 describe('locks.once, while it is asked whether the name is marked,', () => {
   for (const [what, happens, expected] of [
     ['if the lock is stolen', rob, { clientId: 'thief' }],
+    ['if the lock is lost', (request) => lose(request, 'expired'), { reason: 'expired' }],
     ['if it is aborted', (_, controller) => controller.abort(new Error('up')), { message: 'up' }],
   ]) {
     it(`neither calls back nor marks the name ${what}`, async () => {
       const controller = new AbortController();
       const answered = deferred();
       const { backend, locks } = setUp({ marked: () => answered.promise });
-      const outcome = locks.once('a', { keep: 1000, signal: controller.signal }, notCalled);
+      let calls = 0;
+      const outcome = locks.once('a', { keep: 1000, signal: controller.signal }, () => calls++);
       answer(backend.requests[0], 'granted');
       await turn();
       happens(backend.requests[0], controller);
       answered.resolve(false);
       await assert.rejects(outcome, expected);
       await turn();
+      assert.equal(calls, 0);
       assert.ok(backend.released.every(({ keep }) => keep === undefined));
     });
   }

@@ -149,6 +149,10 @@ test('an option that the engine does not support is refused', async () => {
       notSupported,
     );
   await assert.rejects(
+    locks.once('a', { keep: 1 }, () => {}),
+    notSupported,
+  );
+  await assert.rejects(
     full.locks.requestAll(['a', 'b'], { priority: 1 }, () => {}),
     notSupported,
   );
