@@ -28,13 +28,14 @@ class Trial {
    * @param rates how fast the clocks of the server and the clients go
    * @param options `server`, and `rules`, `clock` and `wrap` of the clients, take a rule away;
    *   `keeper` and `maxBlocked` do so for the first client, which has a keeper; `patience` limits
-   *   how long the end of the trial waits for all requests
+   *   how long the end of the trial waits for all requests; `kept` counts requests that are left
    */
   constructor(
     rates,
-    { server = {}, random, patience = 1000 * TTL, keeper = true, maxBlocked, ...ofClients } = {},
+    { server = {}, random, patience = 1000 * TTL, keeper = true, maxBlocked, ...more } = {},
   ) {
-    this.patience = patience;
+    const { kept, ...ofClients } = more;
+    Object.assign(this, { patience, kept });
     this.ofClients = ofClients;
     this.cluster = new Cluster({ server, clock: { rate: rates[0] }, random });
     this.world = this.cluster.world;
@@ -414,6 +415,7 @@ class Trial {
     } catch (error) {
       wrong = [`not all are served: ${error.message}`];
     }
+    await this.#countKept();
     await this.#close();
     const waiting = [...this.unanswered.values()].filter(({ isKilled }) => !isKilled);
     for (const { name } of waiting) this.unkept.push(`${name} waits for a publication`);
@@ -441,6 +443,13 @@ class Trial {
         left: { ...this.cluster.server.left, timers, 'adapters of keepers': adapters },
       }),
     ];
+  }
+
+  /** An open session keeps no request that has ended. Requests of killed clients never end. */
+  async #countKept() {
+    if (!this.kept || this.cluster.clients.some(({ isKilled }) => isKilled)) return;
+    await this.world.advance(2 * TTL);
+    for (const count of this.kept.moreThan()) this.unkept.push(`${count} left`);
   }
 
   /** A lost lock gives the reason 'failover' only if a server was replaced. */
