@@ -329,6 +329,8 @@ const OLD_STORIES_OF_MEETING = [
   // Another session takes the units first, or two sessions set limits at the same time.
   [hold(0, share()), meet(1, { ...share(2), kind: 'ifAvailable' }, 2, share(2))],
   [meet(0, units(3), 1, units(MOST))],
+  // Another session takes the last place in the queue first.
+  [hold(2, {}), meet(0, { maxPending: 1 }, 1, {}, second)],
   // A lock is stolen before its request is answered, or from a session that had its key before.
   [late(0, {}, 1, theft), late(0, { kind: 'ifAvailable' }, 1, theft), late(0, theft, 1, theft)],
   [hold(0, {}), lose(0, { name: 1 }, 1, { ...theft, name: 1 }), hold(1, theft)],
