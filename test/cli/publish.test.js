@@ -80,7 +80,7 @@ describe('--publish', { skip: unless }, () => {
   });
 });
 
-it('the last line is published, however the bytes are cut, and whatever comes before it', async (t) => {
+it('the last line is published, wherever the bytes are cut, after whatever lines', async (t) => {
   t.mock.method(process.stderr, 'write', () => true);
   const many = [99, 100, 101, 102, 103, 104, 1000].map((count) => '1\n'.repeat(count));
   const before = fc.constantFrom('1\n', '\n', 'bad\n', '"é"\n', `${'x'.repeat(70_000)}\n`, ...many);
