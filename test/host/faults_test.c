@@ -125,10 +125,12 @@ static enum { NEVER, ALWAYS, UNTIL_BUSY, WHILE_ALONE } hearing;
 static int heard;               /* from wlh_agent_listen, or -1 */
 static struct wlh_agent *other; /* of a second thread, or NULL */
 
-/* Does nothing while the file is not open. */
-static void begin_to_hear(void)
+/* Returns false if the agent's thread is to hear wake-ups, but the file is not open yet. */
+static bool begin_to_hear(void)
 {
-  if (hearing != NEVER && heard < 0) heard = wlh_agent_listen(agent);
+  if (hearing == NEVER || heard >= 0 || other) return true;
+  heard = wlh_agent_listen(agent);
+  return heard >= 0;
 }
 
 static void stop_hearing(void)
@@ -144,17 +146,23 @@ static void hear_wake_ups(void)
   if (ready && !wlh_agent_hear(agent, polled.revents == POLLIN)) stop_hearing();
 }
 
+/* Waits until the helper, which is woken twice, waits again. */
+static void await_helper(void)
+{
+  for (int i = 0; i < 2; i++) {
+    int before = atomic_load(&polls);
+    wlh_wake_helper(bucket);
+    while (atomic_load(&polls) == before) (void)poll(NULL, 0, 1);
+  }
+}
+
 /* Lets the helper begin a wait that leaves wake-ups to the agent's thread, and then stops that
  * thread from taking them. */
 static void become_busy(void)
 {
   struct wlk_thread thread = {2, NULL, 0};
   if (hearing == NEVER || hearing == ALWAYS) return;
-  for (int i = 0; i < 2; i++) {
-    int before = atomic_load(&polls);
-    wlh_wake_helper(bucket);
-    while (atomic_load(&polls) == before) (void)poll(NULL, 0, 1);
-  }
+  await_helper();
   if (hearing == WHILE_ALONE && !other)
     CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
   if (hearing == UNTIL_BUSY && heard >= 0) CHECK(!wlh_agent_hear(agent, false));
@@ -178,7 +186,7 @@ static void want(uint32_t tag)
     for (size_t i = 0; i < events.count; i++) news[items[i].tag] |= items[i].news;
   } while (status != WLH_GRANTED && status != WLH_PENDING);
   if (status == WLH_GRANTED) news[tag] |= WLK_NEWS_GRANTED;
-  if (status == WLH_PENDING) begin_to_hear();
+  if (status == WLH_PENDING) (void)begin_to_hear();
 }
 
 enum { OVER = WLH_NEWS_FAILED | WLH_NEWS_LOST | WLK_NEWS_STOLEN };
@@ -216,8 +224,7 @@ static void begin_waiting(uint32_t tag, int held)
   do {
     take_events();
     if (news[tag] & OVER) want(tag);
-    begin_to_hear();
-  } while (!peer_sees_waiting(held));
+  } while (!peer_sees_waiting(held) || !begin_to_hear());
   become_busy();
 }
 
@@ -322,6 +329,20 @@ static void kill_dying(void)
   (void)close(dying.out);
 }
 
+/* Deletes the sockets. If `awaited`, waits until the helper has bound them again and has nothing else
+ * to do, so that only a wake-up makes it enter the tables. */
+static void lose_sockets(bool awaited)
+{
+  wlh_port_unbind(&bucket->port, bucket->arena.member);
+  for (bool back = !awaited; !back; (void)poll(NULL, 0, 1)) {
+    wlk_mutex_lock(&bucket->mu);
+    bool are_bound = bucket->open && wlh_port_is_bound(&bucket->port, bucket->arena.member);
+    back = are_bound && bucket->raise_at == 0;
+    wlk_mutex_unlock(&bucket->mu);
+  }
+  if (awaited) await_helper();
+}
+
 /* Whether a call that fails is retried although nobody asks for anything. The checks of each second
  * retry less often. */
 static bool is_tried_again(void)
@@ -379,7 +400,7 @@ static bool play_with(const char *name, int use, int count, int step)
   if (plays % 2 == 1) begin_member(bucket_name);
   begin_waiting(0, 1);
   begin_step(name, RELEASE, step);
-  if (plays % 3 == 0) wlh_port_unbind(&bucket->port, bucket->arena.member);
+  if (plays % 3 == 0) lose_sockets(plays % 2 == 1 && step == 0);
   release(&peer, 1);
   end_step(RELEASE, step);
   hear_of(0, WLK_NEWS_GRANTED);
