@@ -574,54 +574,6 @@ TEST(
   leave_stage();
 }
 
-static int begin_to_listen(void)
-{
-  int descriptor = -1;
-  while (descriptor < 0) descriptor = wlh_agent_listen(agent);
-  return descriptor;
-}
-
-static void send_wake_up(void)
-{
-  go_inside();
-  CHECK(wlh_port_send_wake_up(&bucket->port, bucket->arena.member) == WLH_SENT);
-  wlh_leave(bucket);
-}
-
-TEST(hears, "the event loop of an only agent hears wake-ups, and the helper what it cannot take")
-{
-  struct wlk_thread thread = {1, NULL, 0};
-  enter_stage();
-  CHECK(wlh_agent_listen(agent) < 0); /* there are two agents */
-  wlh_agent_terminate(other);
-  int first = begin_to_listen();
-  CHECK(wlh_agent_listen(agent) < 0); /* it listens already */
-  for (int i = 0; i < 3; i++) {
-    send_wake_up();
-    bool heard = wlh_agent_hear(agent, true);
-    while (is_unheard(first)) (void)usleep(1000);
-    if (!heard) (void)close(begin_to_listen()); /* the helper was inside */
-  }
-  send_wake_up();
-  go_inside();
-  CHECK(!wlh_agent_hear(agent, true));
-  wlh_leave(bucket);
-  while (is_unheard(first)) (void)usleep(1000);
-  int second = begin_to_listen();
-  begin_without_pokes();
-  CHECK(!wlh_agent_hear(agent, false));
-  end_poked();
-  CHECK(!wlh_agent_hear(agent, true));
-  (void)close(begin_to_listen());
-  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
-  CHECK(wlh_agent_listen(agent) < 0);
-  send_wake_up();
-  while (is_unheard(second)) (void)usleep(1000);
-  (void)close(first);
-  (void)close(second);
-  leave_stage();
-}
-
 int main(void)
 {
   return run_tests();
