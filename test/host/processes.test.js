@@ -6,7 +6,6 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Worker } = require('node:worker_threads');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
@@ -84,29 +83,6 @@ describe('threads of processes', { skip }, () => {
       await remote.exited;
     }
     assert.equal(clients.size, 3);
-  });
-
-  it('a thread is granted a lock while the main thread, which waited first, is busy', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const [a, b] = [await other.hold('a'), await other.hold('b')];
-    const mine = locks.request('a', (lock) => lock.name);
-    await pendingOn(locks, 'a');
-    const shared = new Int32Array(new SharedArrayBuffer(8));
-    const code = `
-      const { workerData: { shared, file, where } } = require('node:worker_threads');
-      const { locks } = require(file).openBucket(where.bucket, { directory: where.directory });
-      const tell = (i) => { shared[i] = 1; Atomics.notify(shared, i); };
-      locks.request('b', () => tell(1));
-      locks.query().then(() => tell(0));`;
-    const file = require.resolve('../../lib/host.js');
-    const worker = new Worker(code, { eval: true, workerData: { shared, file, where } });
-    t.after(() => worker.terminate());
-    await Atomics.waitAsync(shared, 0, 0).value;
-    b.release();
-    assert.notEqual(Atomics.wait(shared, 1, 0, 20_000), 'timed-out');
-    a.release();
-    assert.equal(await mine, 'a');
   });
 
   it('a worker that is terminated gives back what it held and waited for', async (t) => {
