@@ -13,7 +13,7 @@ const { openBucket } = require('../../lib/index.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
 const { startBeside } = require('../helpers/beside.js');
-const { freshName, turn } = require('../helpers/locks.js');
+const { freshName } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 
 /** @returns {Promise<string>} the next warning; nothing else keeps the process alive */
@@ -101,21 +101,6 @@ describe('warnAfter of a request that waits', () => {
       return [];
     };
     assert.match(await warning(), /^Waited for lock "a" for [\d.]+ m?s\.$/);
-  });
-
-  it('does not warn after a miss', async (t) => {
-    const { locks } = setUpNative(t);
-    const warned = t.mock.fn();
-    process.on('warning', warned);
-    t.after(() => process.off('warning', warned));
-    const handle = await locks.acquire('a');
-    const options = { ifAvailable: true, warnAfter: 5 };
-    assert.equal(await locks.acquire('a', options), null);
-    // This timer is later than that of a warning.
-    await locks.request('a', options, () => new Promise((resolve) => setTimeout(resolve, 20)));
-    handle.release();
-    await turn();
-    assert.equal(warned.mock.callCount(), 0);
   });
 
   it('names the holder and the wait of acquireSync(), even if it comes late', async (t) => {
