@@ -32,7 +32,7 @@ struct operation {
   const char *title, *before, *line, *others;
   const char *later; /* what happens once b continues; NULL: it is killed */
   char tracing;      /* 'h' steps its helper, until it wakes the caller; 'c' steps the caller */
-  int factor;        /* of the stride */
+  int factor;        /* of the stride; 0: each step is to the begin or end of a system call */
 };
 
 #define HANDED_OVER "a hears 2 granted; a releases 2"
@@ -43,7 +43,10 @@ static const struct operation operations[] = {
      NULL, 'c', 1},
     {"an abort", "b enters; a gets 1 n s w; b queues 1 n; a queues 2 n s w", "abort 1",
      HANDED_OVER "; a releases 1", NULL, 'c', 1},
-    {"a theft", "b enters; a gets 1 n", "ask 2 n x s", "perhaps a was robbed", NULL, 'c', 1},
+    {"a theft", "b enters; a: settle = settled; a gets 1 n", "ask 2 n x s", "perhaps a was robbed",
+     NULL, 'c', 1},
+    {"a theft, at its system calls", "b enters; a: settle = settled; a gets 1 n", "ask 2 n x s",
+     "perhaps a was robbed", NULL, 'c', 0},
     {"a termination", "b enters; b gets 1 n; a queues 2 n", "terminate", HANDED_OVER, NULL, 'c', 1},
     {"a repair after a death", "bc enters; c gets 1 n; c gets 2 m s w", "ask 2 n x i", "", NULL,
      'c', 10},
@@ -254,7 +257,7 @@ static bool stop_at(const struct operation *operation, long steps)
   play("a enters; a gets 0 n; a releases 0");
   unsigned cells = used_cells();
   play(operation->before);
-  step_request = operation->later ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
+  step_request = operation->factor == 0 ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
   is_answered = waits = false;
   pid_t thread = begin_call(operation);
   if (c.pid && !operation->later) kill_it(&c);
@@ -276,7 +279,7 @@ static bool stop_at(const struct operation *operation, long steps)
 static void run(const struct operation *operation, long stride)
 {
   long stops = 0, point = 1;
-  stride = operation->later ? 1 : stride * operation->factor;
+  stride = operation->factor == 0 ? 1 : stride * operation->factor;
   for (; permitted && stop_at(operation, point); point += stride) stops++;
   if (permitted && stops == 0) fail("it had no instruction");
   printf("ok - stopped at %ld points of %s\n", stops, operation->title);
