@@ -277,8 +277,8 @@ class Judge {
     if (!ask.declares) return [];
     const declared = this.#around(ask).filter(({ declares }) => declares);
     const taken = ask.call.asks.filter((other) => other !== ask && other.state === 'held');
-    const locks = [...declared, ...taken].map((lock) => (lock.root ?? lock).model);
-    return [...new Set(locks)];
+    const locks = [...declared, ...taken].map((lock) => lock.root ?? lock);
+    return [...new Set(locks.filter(({ declares }) => declares))].map(({ model }) => model);
   }
 
   #waitsForItself(ask, atOnce) {
@@ -407,7 +407,10 @@ class Judge {
       for (const ask of call.asks) if (ask.state === 'held') this.#giveBack(ask);
       return;
     }
-    const outcome = ending === 'return' ? 'value' : 'thrown';
+    // The loss of a leader whose signal was aborted is the reason of that.
+    const isAborted = call.kind === 'elect' && this.aborted.has(call.signal);
+    const why = isAborted && ending === 'loss' ? `reason ${call.signal}` : 'thrown';
+    const outcome = ending === 'return' ? 'value' : why;
     const isLost = call.asks.some(({ state }) => state === 'lost');
     if (call.kind === 'elect' && isLost) return this.#endOfTerm(call, ending);
     if (call.kind === 'once' && !isLost && outcome === 'value') this.#marks.add(call.names[0]);
