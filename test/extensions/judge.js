@@ -407,7 +407,7 @@ class Judge {
       for (const ask of call.asks) if (ask.state === 'held') this.#giveBack(ask);
       return;
     }
-    // The loss of a leader whose signal was aborted is the reason of that.
+    // The signal of a leader's lock follows the given one: then the work throws its reason.
     const isAborted = call.kind === 'elect' && this.aborted.has(call.signal);
     const why = isAborted && ending === 'loss' ? `reason ${call.signal}` : 'thrown';
     const outcome = ending === 'return' ? 'value' : why;

@@ -118,8 +118,8 @@ class Hostile {
     };
     deeper();
     this.#depth = depth;
-    // If the stack overflows in an async hook of Node.js, Node.js begins to end the thread, and can
-    // fail at that: the thread goes on, but runs no tick any more. So it is ended here.
+    // An overflow can leave Node.js in the middle of ending this thread. Then its event loop goes
+    // on without ticks, and the thread would keep its locks for ever.
     if (process._exiting) stage.end('threadExit');
     for (const it of got) {
       if (it instanceof Promise) it.catch(() => {});
