@@ -57,8 +57,10 @@ void *wlh_port_map_file(HANDLE file, uint64_t size)
 
 uint64_t wlh_port_extend_map(struct wlh_port *port, int *error)
 {
-  uint64_t size = wlh_port_size(port);
-  *error = 0;
+  LARGE_INTEGER end;
+  *error = GetFileSizeEx(wlh_port_handle(port->file), &end) ? 0 : (int)GetLastError();
+  if (*error != 0) return port->map_size;
+  uint64_t size = (uint64_t)end.QuadPart;
   if (size <= port->map_size) return size;
   void *view = wlh_port_map_file(wlh_port_handle(port->file), size);
   if (!view) *error = (int)GetLastError();
