@@ -52,6 +52,8 @@ function isRefused(kind, given, scope, isTogether) {
 /** A time limit, with the time that the request waited. */
 const late = (ask, now) => `ERR_WEB_LOCKS_TIMEOUT ${ask.name} ${now - ask.asked}`;
 
+const TIMERS = ['warnAt', 'waitUntil', 'holdUntil'];
+
 /** A lock that a call asks for: one of several, or that of one term of an election. */
 class Ask {
   state = 'new';
@@ -182,27 +184,42 @@ class Judge {
 
   /** @returns {number} when the next timer is due; Infinity: never */
   get next() {
-    const times = [...this.#asks].map((ask) => Math.min(ask.waitUntil, ask.holdUntil, ask.warnAt));
+    const times = [...this.#asks].flatMap((ask) => TIMERS.map((timer) => ask[timer]));
     return Math.min(...times, ...[...this.#pauses].map(({ standsAt }) => standsAt), NEVER);
   }
 
-  /** Fires all timers that are due by now. */
+  /**
+   * Fires the timers that are due by now, in their order. A grant that one of them causes stops
+   * those of its wait; the timers that it sets fire later.
+   */
   elapse(now) {
     this.now = now;
-    for (const ask of [...this.#asks]) {
-      if (ask.warnAt <= now) {
-        ask.warnAt = NEVER;
-        ask.warned = true;
-        this.warnings.push(ask.name);
-      }
-      if (ask.waitUntil <= now && ask.state === 'pending') this.#fail(ask.call, late(ask, now));
-      else if (ask.holdUntil <= now && ask.state === 'held') this.#holdEnds(ask);
+    const timers = [...this.#asks].flatMap((ask) =>
+      TIMERS.map((timer) => ({ ask, timer, at: ask[timer] })),
+    );
+    const due = timers.filter(({ at }) => at <= now).sort((a, b) => a.at - b.at);
+    for (const { ask, timer, at } of due) {
+      if (ask[timer] !== at) continue;
+      ask[timer] = NEVER;
+      this.#fire(ask, timer);
+      this.#drain();
     }
     for (const call of [...this.#pauses].filter(({ standsAt }) => standsAt <= now)) {
       this.#pauses.delete(call);
       this.#stand(call);
     }
     this.#drain();
+  }
+
+  #fire(ask, timer) {
+    if (timer === 'warnAt') {
+      ask.warned = true;
+      this.warnings.push(ask.name);
+    } else if (timer === 'waitUntil' && ask.state === 'pending') {
+      this.#fail(ask.call, late(ask, this.now));
+    } else if (timer === 'holdUntil' && ask.state === 'held') {
+      this.#holdEnds(ask);
+    }
   }
 
   #holdEnds(ask) {
