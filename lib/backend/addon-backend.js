@@ -53,7 +53,6 @@ const {
   NEWS_QUEUE_FULL,
   NEWS_STOLEN,
   NOT_AVAILABLE,
-  NOT_HELD,
   NO_MEMORY,
   OK,
   OTHER_LIMIT,
@@ -351,42 +350,46 @@ class AddonBackend {
     const { handle } = this.#bucket;
     if (!handle) return;
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
-    // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
-    for (let i = 0; i < requests.length; i++) this.#closePending(requests[i], this.closed);
-    // Some requests may have been granted without this thread's knowledge. The events of these
-    // grants are applied now, because the release of the locks would drop them.
-    agent.drainEvents(false);
+    /** @type {boolean[]} */
+    const waiting = [];
+    for (let i = 0; i < requests.length; i++) waiting[i] = requests[i].isPending;
+    // Pending requests end first, so that the end of a lock grants none of them.
+    for (let i = 0; i < requests.length; i++) {
+      if (waiting[i] || !requests[i].isGranted)
+        this.#closeWithoutLock(requests[i], waiting[i], this.closed);
+    }
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) this.#closeLock(locks[i]);
+    this.endJobs(handle);
     // The bucket stays open for a request that could not be ended because of a stack overflow.
     if (agent.requestsOf(this).length === 0) addon.close(handle);
     this.announce();
   }
 
+  /** @param {ManagerHandle} _handle of the bucket */
+  endJobs(_handle) {}
+
   /**
-   * Fails a pending request; ends a deferred release. A lock remains for `#closeLock`.
-   * @param {Requester} request @param {Error} error if the request is pending
+   * Fails a request that was pending when the bucket was closed, even if the end of another one, or
+   * another thread, has granted it. Ends a deferred release.
+   * @param {Requester} request @param {boolean} wasPending @param {Error} error
    */
-  #closePending(request, error) {
+  #closeWithoutLock(request, wasPending, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
-    if (this.#releases.resolverOf(request)) {
-      calls.end();
+    calls.end();
+    if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();
+    if (wasPending) {
+      // If it was granted, its answer is queued already.
+      if (request.isPending) announcer.addAnswer(request);
+      request.failed(() => error);
+    } else if (this.#releases.resolverOf(request)) {
       // The deferred release may not have marked the name.
       if (request.keep !== undefined) agent.applyLoss(request, 'closed');
       this.#releases.resolve(request);
-      agent.remove(request);
-      return;
     }
-    addon.abort();
-    const limit = exchange[LIMIT];
-    const status = this.#applyAnswer(request);
-    if (status === GRANTED || status === NOT_HELD || status === STOLEN) return;
     agent.remove(request);
-    if (status === OK) request.failed(() => error);
-    else this.#applyEnd(request, status, limit);
-    announcer.addAnswer(request);
   }
 
   /** Releases the lock, which then counts as lost or stolen. @param {Requester} lock */

@@ -56,6 +56,8 @@
  *   released before the request has ended
  * @property {Backend} backend
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know the request
+ * @property {boolean} isPending whether the thread knows neither a grant nor an end of it
+ * @property {boolean} isGranted whether it holds its lock, as far as the thread knows
  * @property {(tokenLow: number, tokenHigh: number) => void} granted called at most once: from now
  *   on the request holds the lock, or it has passed and ended. The token, in two halves of 32 bits,
  *   is greater than the token of any earlier lock on the name, even if nobody used the name in
@@ -72,8 +74,9 @@
  * @property {(limit: number) => void} [otherLimit] ends a shared request: the holders and waiters
  *   of the name use this limit (0 for none), which differs from the limit of the request
  * @property {() => void} [queueFull] ends a request because of its `maxPending`
- * @property {(why: () => unknown) => void} failed ends a request that could not be made. `why`
- *   creates the error when the failure is announced
+ * @property {(why: () => unknown) => void} failed ends a request that could not be made, or whose
+ *   bucket is closed before its grant is announced. `why` creates the error when the failure is
+ *   announced
  * @property {() => void} announceAnswer notifies users that the request was granted, is unavailable
  *   or failed, if that is still true
  * @property {boolean} isDelivered whether user code was called with the answer; valid after

@@ -19,7 +19,7 @@ const { programName } = require('../platform/program.js');
 const process = require('node:process');
 const { threadId } = require('node:worker_threads');
 
-/** @import { Snapshot } from './addon.js' */
+/** @import { ManagerHandle, Snapshot } from './addon.js' */
 /** @import { Backend, LockManagerSnapshot, Requester } from './contract.js' */
 /** @typedef {ReturnType<InstanceType<typeof Jobs>['start']>} Job */
 
@@ -124,14 +124,10 @@ class HostBackend extends AddonBackend {
     return false;
   }
 
-  /** @override */
-  async close() {
-    const { handle } = this.#bucket;
-    if (!this.closed && handle) {
-      this.#bucket.keepFailure();
-      this.jobs.end(handle);
-    }
-    await super.close();
+  /** @override @param {ManagerHandle} handle */
+  endJobs(handle) {
+    this.#bucket.keepFailure();
+    this.jobs.end(handle);
   }
 
   /**
@@ -144,8 +140,7 @@ class HostBackend extends AddonBackend {
     const requests = agent.requestsOn(this, request.name);
     for (let i = 0; i < requests.length && cycle.length < 2; i++) {
       const other = requests[i];
-      if (other !== request)
-        cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).isGranted));
+      if (other !== request) cycle[1] = this.entryOf(other, other.isGranted);
     }
     return cycle;
   }

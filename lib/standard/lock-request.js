@@ -365,6 +365,10 @@ class LockRequest {
     this.backend.announce();
   }
 
+  get isPending() {
+    return this.state === PENDING;
+  }
+
   get isGranted() {
     return this.state === GRANTED;
   }

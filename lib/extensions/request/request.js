@@ -168,6 +168,12 @@ class ExtendedRequest extends LockRequest {
     });
   }
 
+  /** @override @param {(request: any) => unknown} why */
+  failed(why) {
+    if (this.origin !== undefined && this.state === GRANTED) forgetSite(this);
+    super.failed(why);
+  }
+
   /** @override */
   withdraw() {
     if (this.state === GRANTED) {
