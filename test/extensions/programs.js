@@ -176,33 +176,43 @@ const ringOfSeveral = fc
 
 /**
  * Two requests wait one behind the other, and end together, though the end of the first one alone
- * would grant the second: their object cancels them, or a signal that they share aborts.
+ * would grant the second: their object cancels them, a signal that they share aborts, or their
+ * bucket is closed. They may be turned round, by a priority of the later one, while a third request
+ * blocks both.
  */
 const crowd = fc
-  .constantFrom(
-    [
-      ['RWLock.runShared', {}],
-      ['RWLock.acquireExclusive', {}],
-      ['RWLock.runShared', {}],
-    ],
-    [
-      ['Semaphore.run', { weight: 2 }],
-      ['Semaphore.acquire', { weight: 2 }],
-      ['Semaphore.run', {}],
-    ],
-    [
-      ['request', { mode: 'shared' }],
-      ['acquire', { signal: 0 }],
-      ['acquire', { mode: 'shared', signal: 0 }],
-    ],
+  .tuple(
+    fc.constantFrom(
+      [
+        ['RWLock.runShared', {}],
+        ['RWLock.acquireExclusive', {}],
+        ['RWLock.runShared', {}],
+      ],
+      [
+        ['Semaphore.run', { weight: 2 }],
+        ['Semaphore.acquire', { weight: 2 }],
+        ['Semaphore.run', {}],
+      ],
+      [
+        ['request', { mode: 'shared' }],
+        ['acquire', { signal: 0 }],
+        ['acquire', { mode: 'shared', signal: 0 }],
+      ],
+    ),
+    fc.boolean(),
+    fc.constantFrom({ does: 'cancel', pick: 0 }, { does: 'abort', signal: 0 }, { does: 'close' }),
   )
-  .map((calls) => [
-    ...calls.map(([kind, options]) => ({
-      ...{ ...ASK, kind, names: ['c'], drawn: Object.entries(options), inside: null },
-    })),
-    { does: 'cancel', pick: 0 },
-    { does: 'abort', signal: 0 },
-  ]);
+  .map(([[first, ...others], isTurned, end]) => {
+    const ask = ([kind, options], opening) => ({
+      ...{ ...ASK, kind, names: ['c'], opening, drawn: Object.entries(options), inside: null },
+    });
+    const opening = end.does === 'close' ? 1 : 0;
+    const waiting = others.map((one) => ask(one, opening));
+    if (!isTurned) return [ask(first, 0), ...waiting, end];
+    waiting.reverse()[1].drawn.push(['priority', 1]);
+    const blocker = ask(['acquire', { signal: 1 }], 0);
+    return [ask(first, 0), blocker, ...waiting, { does: 'abort', signal: 1 }, end];
+  });
 
 /** A call for several gets its first lock within its time limit, and waits for the next one. */
 const lateForNext = fc

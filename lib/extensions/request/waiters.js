@@ -3,7 +3,6 @@
 /** Keeps the waiting requests of an object, so that the object can cancel them. */
 
 const { uncurry } = require('../../platform/intrinsics.js');
-const { PENDING } = require('../../standard/lock-request.js');
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
@@ -17,7 +16,7 @@ class Waiting {
 
   /** @param {Request} request is ignored if it has its answer already */
   add(request) {
-    if (request.state !== PENDING) return;
+    if (!request.isPending) return;
     addTo(this.#requests, request);
     request.among = this;
   }
@@ -27,17 +26,18 @@ class Waiting {
     removeFrom(this.#requests, request);
   }
 
-  /** Begins with the last request, so that no abort grants another. @param {unknown} reason */
+  /**
+   * Aborts all requests that are pending now, even one that the abort of another grants.
+   * @param {unknown} reason
+   */
   abort(reason) {
     /** @type {Request[]} */
     const requests = [];
     forEachOf(this.#requests, (/** @type {Request} */ request) => {
-      requests[requests.length] = request;
+      // A request that was granted is not aborted, even if its answer was not announced yet.
+      if (request.isPending) requests[requests.length] = request;
     });
-    // A request that was granted is not aborted, even if its answer was not announced yet.
-    for (let i = requests.length - 1; i >= 0; i--) {
-      if (requests[i].state === PENDING) requests[i].signalToAbort(reason);
-    }
+    for (let i = 0; i < requests.length; i++) requests[i].signalToAbort(reason);
   }
 }
 
