@@ -188,20 +188,12 @@ class Judge {
     return Math.min(...times, ...[...this.#pauses].map(({ standsAt }) => standsAt), NEVER);
   }
 
-  /**
-   * Fires the timers that are due by now, in their order. A grant that one of them causes stops
-   * those of its wait; the timers that it sets fire later.
-   */
+  /** Fires the timers that are due by now, one after the other, with what follows from each. */
   elapse(now) {
     this.now = now;
-    const timers = [...this.#asks].flatMap((ask) =>
-      TIMERS.map((timer) => ({ ask, timer, at: ask[timer] })),
-    );
-    const due = timers.filter(({ at }) => at <= now).sort((a, b) => a.at - b.at);
-    for (const { ask, timer, at } of due) {
-      if (ask[timer] !== at) continue;
-      ask[timer] = NEVER;
-      this.#fire(ask, timer);
+    for (let due = this.#firstDue(); due; due = this.#firstDue()) {
+      due.ask[due.timer] = NEVER;
+      this.#fire(due.ask, due.timer);
       this.#drain();
     }
     for (const call of [...this.#pauses].filter(({ standsAt }) => standsAt <= now)) {
@@ -209,6 +201,13 @@ class Judge {
       this.#stand(call);
     }
     this.#drain();
+  }
+
+  #firstDue() {
+    const timers = [...this.#asks].flatMap((ask) =>
+      TIMERS.map((timer) => ({ ask, timer, at: ask[timer] })),
+    );
+    return timers.filter(({ at }) => at <= this.now).sort((a, b) => a.at - b.at)[0];
   }
 
   #fire(ask, timer) {
@@ -258,7 +257,7 @@ class Judge {
 
   #arm(ask) {
     const { timeout = NEVER, maxTotal = NEVER, warnAfter = NEVER } = ask.options;
-    ask.waitUntil = ask.asked + Math.min(timeout, maxTotal);
+    ask.waitUntil = Math.max(ask.asked + Math.min(timeout, maxTotal), this.now);
     ask.warnAt = this.now + warnAfter;
   }
 
@@ -350,7 +349,7 @@ class Judge {
     const { call, options } = ask;
     const { holdTimeout = NEVER, maxTotal = NEVER, warnAfter = NEVER } = options;
     Object.assign(ask, { state: 'held', grantedAt: this.now, waitUntil: NEVER });
-    ask.holdUntil = Math.min(this.now + holdTimeout, ask.asked + maxTotal);
+    ask.holdUntil = Math.min(this.now + holdTimeout, Math.max(ask.asked + maxTotal, this.now));
     if (!ask.warned) ask.warnAt = this.now + warnAfter;
     if (!ask.root) this.#noteGrant(ask);
     if (call.form === 'wait') {

@@ -539,10 +539,7 @@ class Runner {
     if (this.judge.logs[id][0] !== 'refused')
       for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
     // The thread blocked: everything that was due meanwhile happens now.
-    if (clock.now() > start) {
-      this.judge.elapse(clock.now());
-      clock.advance(0);
-    }
+    return clock.now() > start ? this.#elapse(0) : undefined;
   }
 
   /** Steals the lock of a call, maybe inside that call. */
@@ -550,8 +547,7 @@ class Runner {
     const holders = this.given.filter(({ id, names }) => this.judge.holds(id, names[0]));
     if (holders.length === 0) return false;
     const { names, opening } = holders[pick % holders.length];
-    this.call({ ...ASK, names, opening, drawn: [['steal', true]], inside });
-    return true;
+    return this.call({ ...ASK, names, opening, drawn: [['steal', true]], inside });
   }
 
   /** When the code of a thief runs, its victims know. A call for several rejects a bit later. */
@@ -596,10 +592,15 @@ class Runner {
         Math.max(this.judge.next, clock.now()),
         end,
       );
-      clock.advance(Math.max(next - clock.now(), 0));
-      this.judge.elapse(clock.now());
+      await this.#elapse(Math.max(next - clock.now(), 0));
       if (next < end) await this.settle();
     }
+  }
+
+  async #elapse(ms) {
+    clock.jump(ms);
+    await clock.fireDue(turn);
+    this.judge.elapse(clock.now());
   }
 
   close() {

@@ -29,15 +29,29 @@ function nextTimer() {
   return next;
 }
 
+/** Fires the next timer. @param {Timer} next */
+function fire(next) {
+  now = Math.max(now, next.at);
+  timers.delete(next);
+  next.call();
+}
+
 /** Lets time pass, and fires the timers that become due, in order. */
 function advance(milliseconds) {
   const end = now + milliseconds;
-  for (let next = nextTimer(); next && next.at <= end; next = nextTimer()) {
-    now = Math.max(now, next.at);
-    timers.delete(next);
-    next.call();
-  }
+  for (let next = nextTimer(); next && next.at <= end; next = nextTimer()) fire(next);
   now = end;
+}
+
+/**
+ * Fires the timers that are due. What one of them queues runs before the next one, as in Node.js.
+ * @param {() => Promise<void>} turn
+ */
+async function fireDue(turn) {
+  for (let next = nextTimer(); next && next.at <= now; next = nextTimer()) {
+    fire(next);
+    await turn();
+  }
 }
 
 /** Lets time pass as in a blocked thread: timers that become due fire later. */
@@ -47,6 +61,7 @@ function jump(milliseconds) {
 
 const clock = {
   advance,
+  fireDue,
   jump,
   now: () => now,
   /** @returns {number} milliseconds until a timer fires; Infinity if there is none */
