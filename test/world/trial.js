@@ -313,8 +313,10 @@ class Trial {
     if (!this.before) return;
     const { lives } = this.before;
     const last = new Map(server.log.map(({ clientId, token }) => [clientId, Number(token)]));
+    // A client that was killed or closed sends nothing any more.
     const [client] = this.cluster.clients
-      .filter(({ isKilled, network }) => !isKilled && !lives.includes(network.life))
+      .filter(({ isKilled, isClosed }) => !isKilled && !isClosed)
+      .filter(({ network }) => !lives.includes(network.life))
       .sort((a, b) => (last.get(a.name) ?? 0) - (last.get(b.name) ?? 0));
     this.fault();
     this.recorder.record('forgot');
