@@ -226,16 +226,21 @@ class Trial {
     );
   }
 
-  /** The client is cut off, though its keeper may not be. */
   away(i) {
+    this.client(i).network.isCut = true;
+    this.#expectEnd(i);
+  }
+
+  /** The locks of a client end when it can no longer connect, even if its keeper can. */
+  #expectEnd(i) {
     const client = this.client(i);
     const { network } = client;
-    network.isCut = true;
     network.cutAt = this.world.now;
     const { cutAt } = network;
     // A loop that does not turn cannot notice the cut, so the time begins when it turns again.
     const check = () => {
-      if (!network.isCut || network.cutAt !== cutAt) return;
+      const isBack = !network.isCut && !network.isRefused;
+      if (isBack || network.cutAt !== cutAt) return;
       const { now } = this.world;
       const { resume, resumedAt = cutAt } = client;
       const rest = 3 * TTL - (resume ? 0 : now - Math.max(cutAt, resumedAt));
@@ -365,9 +370,9 @@ class Trial {
       const networks = [network, ...(thread ? [thread.network] : [])];
       const broken = thread ? [networks, [network], [thread.network]][ms % 3] : networks;
       const machines = [machine, ...(thread ? [thread.machine] : [])];
-      if (what === 'away' && broken.includes(network)) this.away(i);
       if (FAULTS[what]) for (const one of broken) FAULTS[what](one, ms, flag);
-      else if (what === 'heal') for (const one of networks) this.#heal(one);
+      if (['away', 'unwelcome'].includes(what) && broken.includes(network)) this.#expectEnd(i);
+      if (what === 'heal') for (const one of networks) this.#heal(one);
       else if (what === 'wall') for (const one of machines) one.setWallBy(flag ? ms : -ms);
       else if (what === 'wall back') for (const one of machines) one.setWallBy(-ms);
       else if (what === 'restart') this.#restart(flag);
