@@ -679,6 +679,8 @@ class Network {
   delay = 1;
   /** A step with more operations does not arrive. */
   most = Number.POSITIVE_INFINITY;
+  /** Whether there was a time in which no step arrived. */
+  wasClosed = false;
   /** If it is set, each call arrives twice. */
   isTwice = false;
   /** The epoch of the last answer, if that reports one. */
