@@ -20,6 +20,9 @@ describe('locks.requestAll and locks.acquireAll', () => {
     ];
     const work = (held) => valuesOf(held, 'name', 'mode');
     assert.deepEqual(await locks.requestAll(names, work), expected);
+    const again = { reentrant: true };
+    const inside = locks.request(b, again, () => locks.requestAll(names, again, work));
+    assert.deepEqual(await inside, expected);
     for (const end of ['release', Symbol.dispose, Symbol.asyncDispose]) {
       const all = await locks.acquireAll(names);
       assert.deepEqual(work(all.locks), expected);
