@@ -214,6 +214,17 @@ const crowd = fc
     return [ask(first, 0), blocker, ...waiting, { does: 'abort', signal: 1 }, end];
   });
 
+/** A leader loses its lock, its term ends, and a signal aborts in the pause that follows. */
+const dethroned = fc.constantFrom('loss', 'AbortError').map((ending) => {
+  const ask = { ...ASK, names: ['c'], inside: null };
+  return [
+    { ...ask, kind: 'elect', drawn: [['signal', 0]] },
+    { ...ask, drawn: [['steal', true]], work: 'return' },
+    { does: 'release', pick: 0, ending },
+    { does: 'abort', signal: 0 },
+  ];
+});
+
 /** A call for several gets its first lock within its time limit, and waits for the next one. */
 const lateForNext = fc
   .tuple(
@@ -246,6 +257,7 @@ const program = fc
         { weight: 18, arbitrary: stepOf(kinds, options).map((step) => [step]) },
         { weight: 2, arbitrary: nestOf(kinds, options) },
         { weight: 1, arbitrary: crowd },
+        { weight: 1, arbitrary: dethroned },
         { weight: isTogether ? 0 : 1, arbitrary: lateForNext },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ring },
         { weight: kinds.length === 1 ? 1 : 0, arbitrary: ringOfSeveral },
@@ -673,6 +685,9 @@ class Runner {
       assert.deepEqual(of(pending.map(entry)), of(expected.pending));
     }
     assert.deepEqual([...warnings].sort(), [...judge.warnings].sort(), 'warnings');
+    // The sessions of a cluster, and queries of the host scope, have timers of their own.
+    if (chosen === 'process')
+      assert.ok(clock.now() + clock.rest() >= judge.next, 'a timer is left');
   }
 
   /** Tokens of a name grow from grant to grant. Elections are left out: each has several. */
@@ -754,7 +769,8 @@ class Runner {
     );
     const held = await Promise.all(kinds.map((kind) => locks.acquire(kind)));
     const calls = kinds.map(async (kind) => {
-      const options = { signal: lasting.signal, ...(kind === 'once' && { keep: 600_000 }) };
+      const more = kind === 'once' ? { keep: 600_000 } : {};
+      const options = { signal: lasting.signal, warnAfter: 150, ...more };
       const object = objectOf(library, kind, kind, locks);
       const names = KINDS[kind].several ? [kind] : kind;
       const made = await make(kind, { locks, object }, names, options, () => {});
