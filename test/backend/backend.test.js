@@ -8,6 +8,7 @@ const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { after, describe, it } = require('node:test');
+const { dataOf } = require('../../lib/backend/details.js');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { HeldRequest } = require('../../lib/extensions/request/lock-handle.js');
 const { createLockManager } = require('../../lib/extensions/manager/lock-manager.js');
@@ -172,6 +173,10 @@ describe('answers that come later', () => {
     it('is a NotSupportedError if the backend cannot publish', async () => {
       const { handle } = await setUpHandle();
       await assert.rejects(handle.publish(1), { name: 'NotSupportedError' });
+    });
+
+    it('gives a value only to text that is JSON, as another program may write any', () => {
+      assert.deepEqual(['{', '', 'null'].map(dataOf), [undefined, undefined, null]);
     });
 
     it('keeps the last text for errors, though an earlier one is answered after it', async () => {

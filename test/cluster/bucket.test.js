@@ -143,6 +143,10 @@ test('an option that the engine does not support is refused', async () => {
   const notSupported = { name: 'NotSupportedError' };
   assert.throws(() => locks.tryAcquireSync('a'), notSupported);
   assert.throws(() => locks.acquireSync('a', { timeout: 1 }), notSupported);
+  await assert.rejects(
+    locks.request('a', (lock) => lock.publish(1)),
+    notSupported,
+  );
   for (const options of [{ deadlock: 'reject' }, { mode: 'shared', limit: 2 }, { priority: -1 }])
     await assert.rejects(
       locks.request('a', options, () => {}),

@@ -4,14 +4,8 @@
 
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
-const {
-  ENDED,
-  NOT_MARKED,
-  QUEUED,
-  QUEUE_FULL,
-  busy,
-  granted,
-} = require('../../lib/cluster/adapter.js');
+const { ENDED, NOT_HELD, NOT_MARKED, PUBLISHED } = require('../../lib/cluster/adapter.js');
+const { QUEUED, QUEUE_FULL, busy, failed, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/engines/errors.js');
 const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
@@ -157,7 +151,7 @@ class Scripted {
     return {
       number,
       before,
-      ops: ops.map(({ kind, ref }) => `${kind} ${ref}`),
+      ops: ops.map(({ kind, ref, data = '' }) => `${kind} ${ref} ${data}`.trim()),
       answer: (...answers) => say(answer, answers),
       fail: (code) => say(fail, errorOf(code)),
     };
@@ -218,6 +212,9 @@ const ANSWERS = {
   full: QUEUE_FULL,
   ended: ENDED,
   notMarked: NOT_MARKED,
+  published: PUBLISHED,
+  notHeld: NOT_HELD,
+  failed: failed(errorOf('REFUSED')),
   busy: busy(errorOf('GUARDED')),
 };
 
@@ -270,6 +267,8 @@ function renewalOf(words, steps) {
  *                              has at most two requests `of long`
  *   hold x                     makes a request for `a`, which is granted; `queue x`: which waits
  *   end x                      withdraws or releases it; with `keep 1000` it is to be marked
+ *   publish x 1                publishes a text with a lock; announces `published 1`, `unpublished
+ *                              1` if the lock has ended, or `refused 1`
  *   sent A: request 1, end 2   the next step. Its number and the step before it are always checked
  *   sent A again               the same step, over the next connection
  *   A answers granted 7, queued; or `nonsense`
@@ -309,6 +308,7 @@ class Play {
     hold: (owner) => this.#serve(owner, 'granted 1'),
     queue: (owner) => this.#serve(owner, 'queued'),
     end: (owner, _keep, keep = 0) => this.#follow(this.#end(owner, Number(keep))),
+    publish: (owner, text) => void this.#follow(this.#publish(owner, text)),
     sent: (letter, again) => this.#expectStep(letter, again),
     hint: (kind, ref, detail) =>
       this.#stage.adapter.events[kind](Number(ref), kind === 'granted' ? BigInt(detail) : detail),
@@ -405,6 +405,12 @@ class Play {
   async #end(owner, keep) {
     await this.#stage.session.end(this.#requests.get(owner), keep);
     this.#tell('ended', owner);
+  }
+
+  async #publish(owner, text) {
+    const published = this.#stage.session.publish(this.#requests.get(owner), text);
+    const what = (isPublished) => (isPublished ? 'published' : 'unpublished');
+    this.#tell(await published.then(what, () => 'refused'), text);
   }
 
   async #ready() {

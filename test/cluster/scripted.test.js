@@ -298,6 +298,60 @@ const SCRIPTS = {
     'hold x; cut; frozen; wall -90000; wait 8999; state suspect; wait 1: lost x unreachable',
     'state opening',
   ],
+  'only the last of the texts that wait is sent, and its outcome is that of all': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2; publish x 3; hint changed; renewal 1=1',
+    'no step is sent; B answers published: published 1; sent C: publish 1 3',
+    'C answers published: published 2, published 3',
+  ],
+  'a renewal says why a text was not published: the lock is stolen': [
+    'hold x; publish x 1; sent B: publish 1 1; B answers notHeld; publish x 2; renewal asked',
+    'renewal 1>thief: stolen x thief, unpublished 1, unpublished 2; no call is made',
+  ],
+  'a renewal says why a text was not published: the lock is lost': [
+    'hold x; publish x 1; sent B: publish 1 1; B answers notHeld; publish x 2; renewal asked',
+    'renewal: lost x failover, unpublished 1, unpublished 2; no call is made',
+  ],
+  'a text that was not published is sent again if the lock is held after all': [
+    'hold x; publish x 1; sent B: publish 1 1; B answers notHeld; publish x 2; renewal asked',
+    'renewal 1=1; sent C: publish 1 2; hint changed; renewal 1=1; no step is sent',
+    'C answers published: published 1, published 2; no step is sent',
+  ],
+  'the end of its session leaves the texts of a lock unpublished': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2',
+    'B fails DEAD: lost x failover, unpublished 1, unpublished 2',
+  ],
+  'the end of its lease leaves the texts of a lock unpublished': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2; wait 8999',
+    'wait 1: lost x unreachable, unpublished 1, unpublished 2',
+  ],
+  'a theft leaves the texts of a lock unpublished': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2',
+    'hint stolen 1 thief: stolen x thief, unpublished 1, unpublished 2; B answers notHeld',
+  ],
+  'the end of its bucket leaves the texts of a lock unpublished': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2',
+    'close: lost x closed, unpublished 1, unpublished 2; ended s1; disposed: closed',
+  ],
+  'a text under way at the release of its lock has its outcome, a later one none': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2; end x',
+    'B answers published: published 1; sent C: end 1; C answers ended: ended x, unpublished 2',
+  ],
+  'a text is rejected if the server refuses it or its step, and the next one is sent': [
+    'hold x; publish x 1; sent B: publish 1 1; publish x 2; B answers failed: refused 1',
+    'sent C: publish 1 2; publish x 3; C fails REFUSED: refused 2; sent D: publish 1 3',
+    'D answers published: published 3',
+  ],
+  'a text that a new epoch may lack is published again, refused or not': [
+    'hold x; publish x 1; sent B: publish 1 1; B answers published: published 1; cut',
+    'connected 1=1 life second; sent C: publish 1 1; C answers published; hint changed',
+    'renewal 1=1 life second; no call is made; cut',
+    'connected 1=1 life third; sent D: publish 1 1; D answers failed; no call is made',
+  ],
+  'a text keeps the process alive until it is answered': [
+    'hold x; refs 0; publish x 1; refs 1; sent B: publish 1 1',
+    'B answers published: published 1; refs 0',
+  ],
+
   'a misused call closes the session for good': [
     'hold x; ready: ready; hint changed; renewing fails MISUSE: lost x unreachable; state closed',
     'ready: ready rejects MISUSE; ended s1; disposed; wait 60000; no call is made',
