@@ -31,6 +31,7 @@ test('an open session keeps no request that has ended', async () => {
   const more = { name: 'a', mode: 'exclusive', priority: 0, flag: false, pause: 5 };
   const actions = KINDS.flatMap((what) => [
     { ...more, what: 'request', i: 0, ms: 50 },
+    { ...more, what: 'publish', i: 0, ms: 1 },
     { ...more, what, i: 1, ms: 50 },
     { ...more, what, i: 1, ms: 0, pause: 200 },
   ]);
