@@ -87,14 +87,21 @@ const blocking = fc
     }),
   );
 
-/** The connections of a client and its keeper, or one of them, fail again and again. */
+const holding = { what: 'hold', i: 0, name: 'a', ms: 0, mode: 'exclusive', flag: false, pause: 5 };
+
+/** The connections of a holder and its keeper, or one of them, fail again and again. */
 const pausing = { clients: 1, pause: fc.nat({ max: TTL }) };
+const long = { ...pausing, pause: fc.oneof(pausing.pause, fc.constant(3.1 * TTL)) };
 const failing = fc
-  .array(fc.tuple(action(['drop', 'away', 'unwelcome'], pausing), action(['heal'], pausing)), {
-    maxLength: 5,
-    size: 'max',
-  })
-  .map((pairs) => pairs.flat());
+  .array(
+    fc.tuple(
+      fc.constant(holding),
+      action(['drop', 'away', 'unwelcome'], long),
+      action(['heal'], pausing),
+    ),
+    { maxLength: 5, size: 'max' },
+  )
+  .map((turns) => turns.flat());
 
 /** Another server takes over, grants, and is gone again, while some clients are away (R5). */
 const returning = action(
@@ -113,7 +120,6 @@ const guarding = action(
 );
 
 /** A holder publishes, replies to it are lost, and others read the data. */
-const holding = { what: 'hold', i: 0, name: 'a', ms: 0, mode: 'exclusive', flag: false, pause: 5 };
 const publishing = fc
   .array(
     fc.record({
