@@ -360,6 +360,7 @@ const SCRIPTS = {
     'request x; request y of b; sent A: request 1, request 2',
     'A answers granted 1, queued: granted x 1; cut; wait 50; connecting fails FATAL; state refused',
     'ready; wait 50; connecting fails FATAL: ready rejects FATAL; connected 1=1 2=0; state open',
+    'cut; wait 50; connecting fails FATAL; wait 50; connecting fails FATAL',
   ],
   'a refusal fails requests without an answer': [
     'request x; sent A: request 1; cut; wait 50; connecting fails FATAL: failed x',
