@@ -22,6 +22,6 @@ it('programs of all calls with all options do what is documented', async () => {
       resolve({ error, output: stdout + stderr }),
     );
   });
-  assert.ok(!error, output);
+  assert.ok(!error, `${error?.signal ?? error?.code}\n${output}`);
   if (RUNS[chosen] && !inherited.PROGRAMS_RUNS) assert.match(output, /, missing: none$/m);
 });
