@@ -258,9 +258,15 @@ class Trial {
       this.unkept.push(`${name}: ${client.name} ${why}, and is kept with ${ref}`);
   }
 
+  /** Whether the next message to the server must come from this client (`failBack`). */
+  #isAwaited({ network }) {
+    return this.cluster.server.only === network;
+  }
+
   kill(i) {
     const client = this.client(i);
-    if (client.isKilled || this.cluster.clients.filter((one) => !one.isKilled).length < 3) return;
+    if (client.isKilled || this.#isAwaited(client)) return;
+    if (this.cluster.clients.filter((one) => !one.isKilled).length < 3) return;
     this.fault();
     client.isKilled = true;
     client.resume = undefined;
@@ -275,7 +281,7 @@ class Trial {
   /** Closes the bucket of a client with all its locks and requests; another client starts. */
   close(i) {
     const client = this.client(i);
-    if (client.isKilled || client.isClosed) return;
+    if (client.isKilled || client.isClosed || this.#isAwaited(client)) return;
     client.isClosed = true;
     client.machine.run(() => client.backend.close());
     this.cluster.start(this.ofClients);
