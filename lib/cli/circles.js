@@ -18,6 +18,7 @@ const { describeBucket, quoted } = require('./format.js');
  */
 /** @typedef {{ holder: Entry, waitsFor: Entry }} Link one holder of a circle, and the next one */
 /** @typedef {DetailedSnapshot & { circles?: Link[][] }} State `narrow` sets `circles` */
+/** @typedef {{ lock: Entry, by: string }} Step the client `by` waits for the lock */
 
 /** The search stops after this many circles. */
 const MOST = 3;
@@ -65,18 +66,6 @@ class Graph {
   #wants = new Map();
   /** Locks by client. @type {Map<string, Entry[]>} */
   #byClient = new Map();
-  /** Keys whose holders the search has visited or is visiting. @type {Set<string>} */
-  #entered = new Set();
-  /** Locks of the clients on the current path, by key. @type {Map<string, Entry[]>} */
-  #passed = new Map();
-  /** The locks on the current path. @type {Entry[]} */
-  #way = [];
-  /** @type {Set<string>} */
-  #onWay = new Set();
-  /** @type {Set<string>} */
-  #done = new Set();
-  /** @type {Link[][]} */
-  #found = [];
 
   /** @param {Entry[]} held @param {string} [through] */
   constructor(held, through) {
@@ -98,73 +87,62 @@ class Graph {
     this.#wants.set(client, wants.add(keyOf(request)));
   }
 
-  /** Returns at most MOST circles. */
+  /** Returns at most MOST circles, each with a client that is in none before it. */
   circles() {
-    for (const client of this.#starts()) this.#search(client);
-    return this.#found;
+    /** @type {Link[][]} */
+    const found = [];
+    const seen = new Set();
+    for (const client of [...this.#wants.keys()]) {
+      if (found.length === MOST) break;
+      if (seen.has(client)) continue;
+      const circle = this.#circleOf(client);
+      if (circle) found.push(circle);
+      // A client that is in no circle is removed, so that no other search visits it.
+      else if (this.#through === undefined) this.#wants.delete(client);
+      for (const { holder } of circle ?? []) seen.add(clientOf(holder));
+    }
+    return found;
   }
 
   /**
-   * The search visits each client only once. It begins with the holders of the wanted name, so that
-   * it finds the circles through that name.
+   * Returns the shortest circle in which a client waits for a wanted lock of `first`; undefined if
+   * there is none.
+   * @param {string} first
    */
-  *#starts() {
-    for (const [client, own] of this.#through === undefined ? [] : this.#byClient) {
-      if (own.some(({ name }) => name === this.#through)) yield client;
-    }
-    yield* this.#wants.keys();
-  }
-
-  /** @param {string} first */
-  #search(first) {
-    const steps = [this.#visit(first)];
-    while (steps.length > 0 && this.#found.length < MOST) {
-      const { done, value } = steps[steps.length - 1].next();
-      if (done) steps.pop();
-      else if (value) steps.push(this.#visit(value));
-    }
-  }
-
-  /** Yields the clients that the search visits next. @param {string} client */
-  *#visit(client) {
-    if (this.#done.has(client)) return;
-    this.#done.add(client);
-    this.#onWay.add(client);
-    const own = this.#byClient.get(client) ?? [];
-    for (const lock of own) listOf(this.#passed, keyOf(lock)).push(lock);
-    for (const key of this.#wants.get(client) ?? []) {
-      // If the search was at this key before, it has seen the holders, and only a holder on the
-      // current path can close a circle.
-      const holders = [...listOf(this.#entered.has(key) ? this.#passed : this.#byKey, key)];
-      this.#entered.add(key);
-      const seen = new Set([client]);
-      for (const lock of holders) {
-        const holder = clientOf(lock);
-        if (seen.has(holder) || !this.#wants.has(holder)) continue;
-        seen.add(holder);
-        this.#way.push(lock);
-        if (this.#onWay.has(holder)) this.#recordCircle(holder);
-        else yield holder;
-        this.#way.pop();
+  #circleOf(first) {
+    const isWanted = (/** @type {Entry} */ { name }) => name === (this.#through ?? name);
+    const wanted = (this.#byClient.get(first) ?? []).filter(isWanted);
+    const own = new Map(wanted.map((lock) => [keyOf(lock), lock]));
+    /** For which lock of each client which other client waits. @type {Map<string, Step>} */
+    const steps = new Map();
+    const clients = new Set([first]);
+    const keys = new Set();
+    // These loops also visit what they add.
+    for (const client of clients) {
+      for (const key of this.#wants.get(client) ?? []) {
+        const last = client === first ? undefined : own.get(key);
+        if (last) return circleOf(last, client, steps);
+        const holders = keys.has(key) ? [] : listOf(this.#byKey, key);
+        keys.add(key);
+        for (const lock of holders) {
+          const holder = clientOf(lock);
+          if (!clients.has(holder)) steps.set(holder, { lock, by: client });
+          clients.add(holder);
+        }
       }
     }
-    this.#onWay.delete(client);
-    for (const lock of own) this.#passed.get(keyOf(lock))?.pop();
+    return undefined;
   }
+}
 
-  /**
-   * Leaves out a circle without the wanted name.
-   * @param {string} client closes the path to a circle
-   */
-  #recordCircle(client) {
-    const way = this.#way;
-    let start = way.length - 1;
-    while (start > 0 && clientOf(way[start - 1]) !== client) start--;
-    const part = way.slice(start);
-    const through = this.#through;
-    if (through !== undefined && !part.some(({ name }) => name === through)) return;
-    this.#found.push(part.map((holder, i) => ({ holder, waitsFor: part[(i + 1) % part.length] })));
-  }
+/**
+ * @param {Entry} last the lock that closes the circle @param {string} client waits for it
+ * @param {Map<string, Step>} steps @returns {Link[]}
+ */
+function circleOf(last, client, steps) {
+  const way = [last];
+  for (let step = steps.get(client); step; step = steps.get(step.by)) way.unshift(step.lock);
+  return way.map((holder, i) => ({ holder, waitsFor: way[(i + 1) % way.length] }));
 }
 
 /** Adds an empty list if there is none. @param {Map<string, Entry[]>} map @param {string} key */

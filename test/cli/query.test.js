@@ -204,35 +204,21 @@ describe('a state of more requests than a call may have arguments', () => {
 });
 
 describe('holders that wait for each other', { skip }, () => {
-  const entry = (clientId, name, age) => ({
+  const entry = (clientId, name, age, bucket) => ({
     ...{ ...ENTRY, clientId, name, mode: 'exclusive', label: `job ${clientId}`, pid: 7 },
     ...{ held: age, waited: age },
+    // A thread has another client id in each bucket.
+    ...(bucket !== undefined && { bucket, clientId: `${clientId} ${bucket}`, threadId: clientId }),
   });
-  /** Entries from texts: the client, the name, and the age. */
-  const entries = (texts) => texts.map(([client, name, age]) => entry(client, name, Number(age)));
   const notes = (held, pending) =>
     [...table({ held, pending }, {})].slice(1 + held.length + pending.length);
-  const line = ([client, has, wants]) =>
-    `  process 7 on host "h" ("job ${client}") holds "${has}" and waits for "${wants}"`;
-
-  for (const [title, held, pending, circle] of [
-    ['are named', ['Aa9', 'Bb9', 'Cc9', 'Dd9'], ['Da1', 'Ab1', 'Bc1', 'Ca1'], 'Aab Bbc Cca'],
-    ['are found whoever else waits', ['Aa9', 'Bb9'], ['Aa1', 'Bb1', 'Ab1', 'Ba1'], 'Aab Bba'],
-  ]) {
-    it(title, () => {
-      const told = notes(entries(held), entries(pending));
-      assert.equal(told.shift(), 'These holders wait for each other, perhaps in a deadlock:');
-      assert.deepEqual(told.sort(), circle.split(' ').map(line));
-    });
-  }
-
   /** Whether clients wait in a cycle, maybe through a name, computed plainly. */
   function areInACircle(held, pending, through) {
-    const isNested = ({ clientId, waited }) =>
-      held.some((lock) => lock.clientId === clientId && !(lock.held < waited));
-    const steps = pending.filter(isNested).flatMap(({ clientId, name }) => {
-      const holders = held.filter((lock) => lock.name === name && lock.clientId !== clientId);
-      return holders.map((holder) => [clientId, holder.clientId, name]);
+    const isNested = ({ label, waited }) =>
+      held.some((lock) => lock.label === label && !(lock.held < waited));
+    const steps = pending.filter(isNested).flatMap(({ bucket, label, name }) => {
+      const isIt = (lock) => lock.name === name && lock.bucket === bucket && lock.label !== label;
+      return held.filter(isIt).map((holder) => [label, holder.label, name]);
     });
     const reached = (from, known = new Set()) => {
       for (const [one, other] of steps) {
@@ -245,22 +231,36 @@ describe('holders that wait for each other', { skip }, () => {
     );
   }
 
+  /** Whether each holder of a circle waits for the next one. */
+  const isCircle = (circle, pending) =>
+    circle.every(({ holder, waitsFor }, i) => {
+      const isIt = ({ bucket, label, name }) =>
+        label === holder.label && name === waitsFor.name && bucket === waitsFor.bucket;
+      return circle[(i + 1) % circle.length].holder === waitsFor && pending.some(isIt);
+    });
+
   it('are found if there are any, and only then, also through a name', () => {
     const random = new Random('circles');
-    const draw = (most, ages) =>
+    const draw = (most, ages, buckets) =>
       Array.from({ length: 1 + random.below(most) }, () =>
-        entry(random.pick(['A', 'B', 'C']), random.pick(['a', 'b', 'c']), random.pick(ages)),
+        entry(...[['A', 'B', 'C'], ['a', 'b', 'c'], ages, buckets].map((all) => random.pick(all))),
       );
     const found = [0, 0];
     for (let i = 0; i < 1000; i++) {
       // How long a lock has been held may be unknown.
-      const [held, pending] = [draw(5, [0, 1, 2, 3, Number.NaN]), draw(5, [0, 1, 2, 3])];
+      const buckets = random.pick([[undefined], [null, 'x']]);
+      const ages = [0, 1, 2, 3];
+      const [held, pending] = [draw(5, [...ages, Number.NaN], buckets), draw(5, ages, buckets)];
       const isFound = notes(held, pending).length > 0;
       const shown = [...table({ held, pending }, {})].join('\n');
       assert.equal(isFound, areInACircle(held, pending), shown);
       for (const name of ['a', 'b', 'c']) {
         const state = narrow({ held, pending }, name);
         assert.equal(state.circles.length > 0, areInACircle(held, pending, name), shown);
+        assert.ok(
+          state.circles.every((circle) => isCircle(circle, pending)),
+          shown,
+        );
         assert.deepEqual(
           [state.held, state.pending],
           [held, pending].map((all) => all.filter((one) => one.name === name)),
@@ -268,7 +268,7 @@ describe('holders that wait for each other', { skip }, () => {
       }
       found[Number(isFound)]++;
     }
-    assert.ok(Math.min(...found) > 50, `${found}`);
+    assert.ok(Math.min(...found) > 20, `${found}`);
   });
 
   it('are counted after the tenth', () => {
