@@ -25,7 +25,7 @@ const { LeaseCells } = require('../../lib/cluster/session/lease-cells.js');
 const etcd = require('../../lib/etcd.js');
 const postgres = require('../../lib/postgres.js');
 const { openBucket } = require('../../lib/redis.js');
-const { StoredBucket, introduce } = require('./redis-bucket.js');
+const { introduce } = require('./redis-bucket.js');
 const { clients, clusterClients } = require('./redis-clients.js');
 const { lacks, startEtcd, startPostgres, startRedis, stopAll } = require('./servers.js');
 
@@ -49,9 +49,9 @@ after(async () => {
 
 let count = 0;
 /** Introduces a bucket to the server, so that it begins without a quarantine; returns its name. */
-async function fresh() {
+async function fresh(keyPrefix = '') {
   const name = `bucket ${++count}`;
-  await introduce(new RedisAdapter(name, { client: clients.ioredis(server.port) }));
+  await introduce(new RedisAdapter(name, { client: clients.ioredis(server.port, { keyPrefix }) }));
   return name;
 }
 
@@ -73,8 +73,8 @@ const untilDisconnected = () =>
     return !all.some((line) => /cmd=(evalsha|eval|subscribe|ping)/.test(line));
   });
 
-async function sessionsOf(name) {
-  const [sessions] = await new StoredBucket(server, name).call('ZCARD', 's');
+async function sessionsOf(name, keyPrefix = '') {
+  const [sessions] = await server.call('ZCARD', `${keyPrefix}{wl:${name}}:s`);
   return Number(sessions);
 }
 
@@ -100,9 +100,9 @@ function blockUntilExtended(read) {
 }
 
 /** Makes such a body for buckets at Redis. */
-const readRedis = (...names) => `
+const readRedis = (names, prefix = '') => `
   globalThis.client ??= new (require('ioredis'))(${server.port});
-  const keys = ${JSON.stringify(names.map((name) => `{wl:${name}}:s`))};
+  const keys = ${JSON.stringify(names.map((name) => `${prefix}{wl:${name}}:s`))};
   const all = await Promise.all(keys.map((key) => client.zrange(key, 0, 0, 'WITHSCORES')));
   return all.map(([, end]) => Number(end));`;
 
@@ -129,16 +129,21 @@ describe('a keeper extends the lease of a blocked event loop', () => {
         if (times++ === 0) throw new Error('not yet');
         return new (require('ioredis'))({ port: ${server.port}, lazyConnect: true });
       };`;
-    const all = Object.values(clients).map((make) => ({ client: make(server.port), keeper: true }));
+    const keyPrefix = 'app:';
+    const all = Object.values(clients).map((make) => ({
+      client: make(server.port, { keyPrefix }),
+      prefix: make === clients['node-redis 5'] ? keyPrefix : undefined,
+      keeper: true,
+    }));
     all.push({
       // This option cannot be sent to another thread.
-      client: clients.ioredis(server.port, { natMap: () => null }),
+      client: clients.ioredis(server.port, { natMap: () => null, keyPrefix }),
       keeper: { module: moduleOf(made) },
     });
-    const names = await Promise.all(all.map(fresh));
+    const names = await Promise.all(all.map(() => fresh(keyPrefix)));
     const buckets = all.map((options, i) => openBucket(names[i], { ttl: TTL, ...options }));
-    await surviveBlock(buckets, readRedis(...names));
-    for (const name of names) assert.equal(await sessionsOf(name), 0);
+    await surviveBlock(buckets, readRedis(names, keyPrefix));
+    for (const name of names) assert.equal(await sessionsOf(name, keyPrefix), 0);
     await untilDisconnected();
   });
 
@@ -165,7 +170,7 @@ describe('a keeper extends the lease of a blocked event loop', () => {
   test('at etcd', { skip: lacks.etcd }, async () => {
     const { endpoints } = await startEtcd();
     // The keeper goes on to the next endpoint.
-    const options = { endpoints: [...endpoints, 'http://127.0.0.1:1'], ttl: TTL, keeper: true };
+    const options = { endpoints: ['http://127.0.0.1:1', ...endpoints], ttl: TTL, keeper: true };
     await surviveBlock(
       [etcd.openBucket('a', options)],
       `const call = async (path, body) =>
@@ -195,7 +200,7 @@ test('the keeper of a thread ends with it, even if the thread is blocked', async
     });`;
   const worker = new Worker(program, { eval: true });
   await once(worker, 'message');
-  blockUntilExtended(readRedis(name));
+  blockUntilExtended(readRedis([name]));
   await worker.terminate();
   await untilDisconnected();
 });
