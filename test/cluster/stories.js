@@ -293,6 +293,12 @@ const OLD_STORIES = [
     ...[hold(0, {}), hold(2, {}, {}, {}, {}), hold(1, ...new Array(45).fill({}))],
     { kind: 'turns', name: 0, turns: new Array(12).fill({ isEnd: true }) },
   ],
+  // More requests, each of a step of its own, are granted at once than fit into a transaction.
+  [
+    hold(0, {}),
+    { kind: 'turns', name: 0, turns: new Array(150).fill({ by: 1, ...reads }) },
+    endOf(0, 0),
+  ],
   // `maxPending` counts the requests that wait now, not those that waited at the grant.
   [
     ...[hold(0, {}), hold(1, {}), hold(2, {}, {}, {}), endOf(0, 0), endOf(2, 0)],
