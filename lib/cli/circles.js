@@ -89,19 +89,46 @@ class Graph {
 
   /** Returns at most MOST circles, each with a client that is in none before it. */
   circles() {
+    this.#leaveBlocked();
     /** @type {Link[][]} */
     const found = [];
     const seen = new Set();
-    for (const client of [...this.#wants.keys()]) {
+    for (const client of this.#wants.keys()) {
       if (found.length === MOST) break;
       if (seen.has(client)) continue;
       const circle = this.#circleOf(client);
       if (circle) found.push(circle);
-      // A client that is in no circle is removed, so that no other search visits it.
+      // A client that is in no circle is removed, so that no other search goes beyond it.
       else if (this.#through === undefined) this.#wants.delete(client);
       for (const { holder } of circle ?? []) seen.add(clientOf(holder));
     }
     return found;
+  }
+
+  /** Leaves only clients that each wait for another one of them: that takes linear time. */
+  #leaveBlocked() {
+    /** The clients that hold each lock. @type {Map<string, Set<string>>} */
+    const holders = new Map();
+    for (const [key, locks] of this.#byKey) holders.set(key, new Set(locks.map(clientOf)));
+    /** @type {Map<string, string[]>} */
+    const waiters = new Map();
+    for (const [client, keys] of this.#wants)
+      for (const key of keys) listOf(waiters, key).push(client);
+    const clients = [...this.#byClient.keys(), ...this.#wants.keys()];
+    // The loop also visits the clients that it adds.
+    for (const client of clients) {
+      const isBlocking = (/** @type {string} */ key) => {
+        const all = holders.get(key);
+        return all !== undefined && all.size > Number(all.has(client));
+      };
+      if ([...(this.#wants.get(client) ?? [])].some(isBlocking)) continue;
+      this.#wants.delete(client);
+      for (const lock of this.#byClient.get(client) ?? []) {
+        const all = holders.get(keyOf(lock));
+        if (all?.delete(client) && all.size <= 1)
+          for (const waiter of listOf(waiters, keyOf(lock))) clients.push(waiter);
+      }
+    }
   }
 
   /**
@@ -112,6 +139,7 @@ class Graph {
   #circleOf(first) {
     const isWanted = (/** @type {Entry} */ { name }) => name === (this.#through ?? name);
     const wanted = (this.#byClient.get(first) ?? []).filter(isWanted);
+    if (wanted.length === 0) return undefined;
     const own = new Map(wanted.map((lock) => [keyOf(lock), lock]));
     /** For which lock of each client which other client waits. @type {Map<string, Step>} */
     const steps = new Map();
@@ -141,11 +169,15 @@ class Graph {
  */
 function circleOf(last, client, steps) {
   const way = [last];
-  for (let step = steps.get(client); step; step = steps.get(step.by)) way.unshift(step.lock);
+  for (let step = steps.get(client); step; step = steps.get(step.by)) way.push(step.lock);
+  way.reverse();
   return way.map((holder, i) => ({ holder, waitsFor: way[(i + 1) % way.length] }));
 }
 
-/** Adds an empty list if there is none. @param {Map<string, Entry[]>} map @param {string} key */
+/**
+ * Adds an empty list if there is none.
+ * @template Item @param {Map<string, Item[]>} map @param {string} key
+ */
 function listOf(map, key) {
   const list = map.get(key) ?? [];
   map.set(key, list);
