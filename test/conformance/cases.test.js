@@ -9,6 +9,9 @@
  *   release 1: done, 3 granted    the same for `abort`
  *   terminate A: done, 2 granted
  *   state b: 1 2 | 3              the holders of the name, by grant, and its waiters
+ *
+ * Each case runs twice: with calls that return at once, and with calls that block until they have
+ * the answer. Each of the latter follows queries, so that the host scope defers it.
  */
 
 const assert = require('node:assert/strict');
@@ -39,6 +42,11 @@ function wordFor(error) {
 }
 
 class Play {
+  /** @param {boolean} blocks whether calls block, unless their answer is that they wait */
+  constructor(blocks) {
+    this.blocks = blocks;
+  }
+
   #bucket = freshName();
   #observer = scope.openBucket(this.#bucket);
   /** The agents, by letter. @type {Map<string, any>} */
@@ -60,7 +68,7 @@ class Play {
     if (state && !isAnswer) this.#told.push(request);
   }
 
-  #ask(letter, id, words) {
+  #ask(letter, id, words, blocks) {
     const name = words.includes('of') ? words[words.indexOf('of') + 1] : 'a';
     const options = words.map((word, i) => WORDS[word]?.(words[i + 1]));
     const controller = new AbortController();
@@ -69,14 +77,38 @@ class Play {
       ? {}
       : { signal: controller.signal };
     this.#requests.set(id, request);
-    request.settled = this.#agent(letter)
-      .locks.request(name, Object.assign({ label: id, ...signal }, ...options), (lock) => {
+    const { locks } = this.#agent(letter);
+    if (blocks) {
+      for (let i = 0; i < 8; i++) locks.query();
+      const { ifAvailable, ...more } = Object.assign({ label: id }, ...options);
+      this.#block(request, () =>
+        ifAvailable
+          ? locks.tryAcquireSync(name, more)
+          : locks.acquireSync(name, { ...more, timeout: 60_000 }),
+      );
+      return;
+    }
+    request.settled = locks
+      .request(name, Object.assign({ label: id, ...signal }, ...options), (lock) => {
         this.#note(request, lock ? 'granted' : 'unavailable');
         request.token = lock?.token;
         return lock && new Promise((resolve) => (request.end = resolve));
       })
       .catch((error) => this.#note(request, wordFor(error)));
-    return request;
+  }
+
+  #block(request, acquire) {
+    const note = (error) => this.#note(request, wordFor(error));
+    try {
+      const handle = acquire();
+      this.#note(request, handle ? 'granted' : 'unavailable');
+      if (!handle) return;
+      request.token = handle.token;
+      request.end = () => handle.release();
+      handle.signal.addEventListener('abort', () => note(handle.signal.reason));
+    } catch (error) {
+      note(error);
+    }
   }
 
   /** Waits until the events agree with the state. Resolves to the state of all names. */
@@ -109,7 +141,7 @@ class Play {
   }
 
   /** @returns {Promise<string>} the answer to a call, without events; undefined for a request */
-  async #act(verb, id, words) {
+  async #act(verb, id, words, expected) {
     const request = this.#requests.get(id);
     switch (verb) {
       case 'state': {
@@ -131,7 +163,10 @@ class Play {
         await this.#terminate(id);
         return 'done';
       default:
-        this.#ask(verb, id, words);
+        this.#ask(
+          ...[verb, id, words],
+          this.blocks && !words.includes('steal') && !expected.startsWith('waits'),
+        );
     }
   }
 
@@ -147,10 +182,10 @@ class Play {
 
   /** Takes a step. Resolves to the step with its effect. */
   async take(step) {
-    const [call] = step.split(':');
+    const [call, expected] = step.split(': ');
     const [verb, id, ...words] = call.split(' ');
     this.#told = [];
-    const answer = await this.#act(verb, id, words);
+    const answer = await this.#act(verb, id, words, expected);
     // The agent's query is answered after its request.
     if (answer === undefined) await this.#agent(verb).locks.query();
     await this.#settle();
@@ -174,13 +209,15 @@ describe('a case', () => {
   for (const { title, needs, steps } of cases) {
     const skip = needs !== undefined && scope.lacks[needs];
     it(title, { skip }, async () => {
-      const play = new Play();
-      try {
-        for (const step of steps.flatMap((several) => several.split('; '))) {
-          assert.equal(await play.take(step), step);
+      for (const blocks of scope.lacks.sync ? [false] : [false, true]) {
+        const play = new Play(blocks);
+        try {
+          for (const step of steps.flatMap((several) => several.split('; '))) {
+            assert.equal(await play.take(step), step);
+          }
+        } finally {
+          await play.end();
         }
-      } finally {
-        await play.end();
       }
     });
   }

@@ -204,6 +204,7 @@ static uint32_t next_news(struct actor *actor, int milliseconds)
 {
   uint64_t count;
   struct pollfd polls[] = {{actor->woken, POLLIN, 0}, {actor->heard, POLLIN, 0}};
+  check_woken(actor);
   if (poll(polls, 2, milliseconds) <= 0) return 0;
   if (polls[1].revents && !wlh_agent_hear(actor->agent, rand_r(&actor->seed) % 16 != 0))
     stop_listening(actor);
@@ -286,7 +287,6 @@ static uint32_t ask_meanwhile(struct actor *actor)
   enum wlh_status status = wlh_request_a_lock(
       actor->agent, text, length, WLK_EXCLUSIVE, WLK_WAIT, 3, NULL, &other, &actor->events);
   uint32_t news = news_of(actor);
-  check_woken(actor);
   if (status == WLH_GRANTED || status == WLH_PENDING)
     wlh_end_the_request(other);
   else
