@@ -299,7 +299,10 @@ static const struct story stories[] = {
      "granted"},
     {"a process that waits again is granted the lock of a dead one that joined meanwhile",
      "ab enters; a gets 1 n; b rests; b waits 2 n; b watches; b: abort 2 = 2 WLH_OK; c enters; "
-     "a releases 1; c gets 3 n; b waits 4 n; c dies; b hears 4 granted"},
+     "a releases 1; c gets 3 n; b waits 4 n; c dies; b hears 4 granted; a gets 5 m; "
+     /* The same in a file that was made anew, and that as many processes have joined. */
+     "delete bucket; a hears 5 lost; b hears 4 lost; b gets 6 o; a gets 7 m; c enters; c gets 8 n; "
+     "b: settle = settled; b waits 9 n; c dies; b hears 9 granted"},
     {"a snapshot does not have the dead",
      "ab enters; a gets 1 n; b gets 2 m; a dies; b: query 9 = 9 WLH_PENDING; "
      "b hears 9 snapshot held 1 pending 0 clients 1"},

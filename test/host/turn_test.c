@@ -27,6 +27,7 @@ static const uint16_t long_name[WLH_NAME_MOST];
 static struct wlh_agent *other;         /* of the same thread, so that calls have one order */
 static struct wlh_request *requests[8]; /* by tag */
 static struct wlh_segment *seen;        /* our own mapping, which stays when the bucket is lost */
+static uint64_t token_before;           /* of the file when the play began */
 static struct wlk_event items[16];
 static struct wlk_events events = {.items = items, .capacity = 16};
 
@@ -35,6 +36,8 @@ static struct wlk_events events = {.items = items, .capacity = 16};
 static bool is_next_of(struct wlh_agent *whose, uint32_t tag, uint32_t news)
 {
   struct wlk_event event = next_event(whose);
+  uint64_t token = (uint64_t)event.token_high << 32 | event.token_low;
+  CHECK(!(event.news & WLK_NEWS_GRANTED) || token > token_before);
   return event.tag == tag && event.news == news;
 }
 
@@ -132,6 +135,7 @@ static void enter_stage(void)
   CHECK(wlh_bucket_open_file(agent, 99) == WLH_PENDING);
   CHECK(is_next(99, WLH_NEWS_READY));
   map_file();
+  token_before = seen->header.token;
 }
 
 static void leave_stage(void)
@@ -307,10 +311,17 @@ static void steal_and_release(void)
 
 /* ---- deferred operations ---- */
 
+/* Another process took us for dead and gave our number away. */
+static void expel(void)
+{
+  seen->members[bucket->arena.member].id ^= 1;
+}
+
 static uint32_t news_of(const char *word)
 {
   return strcmp(word, "granted") == 0  ? WLK_NEWS_GRANTED
          : strcmp(word, "stolen") == 0 ? WLK_NEWS_STOLEN
+         : strcmp(word, "both") == 0   ? WLK_NEWS_GRANTED | WLH_NEWS_LOST
                                        : WLH_NEWS_RELEASED;
 }
 
@@ -374,6 +385,8 @@ static void take_step(char *step, void *unused)
     CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME && to_give_up == NULL);
   else if (strcmp(step, "rob") == 0)
     steal_and_release();
+  else if (strcmp(step, "lose all") == 0)
+    expel();
   else if (strcmp(step, "settle") == 0)
     finish_deferred(agent);
   else if (strcmp(step, "settle b") == 0)
@@ -424,6 +437,9 @@ TEST(put_off, "deferred operations are done in their order, or taken back, and l
       "go inside; abort 1: granted; release 2: not-held; leave; settle; end 1; settle; "
       "abort 2: granted; b hears 2 granted; go inside; a steals 3; leave; a hears 3 granted; "
       "release 2: stolen; end 3",
+      /* A grant keeps its token if its event reports the loss of the file as well. */
+      "a gets 1; go inside; b asks 2; leave; settle; release 1: done; lose all; settle; b hears 2 "
+      "both",
       /* A thread that blocks receives thefts together with its grant. */
       "a gets 1; go inside; a asks 2; leave; settle; go inside; b steals 3; leave; b hears 3 "
       "granted; end 3; settle b; a blocks for 2 and loses 1; end 2",
@@ -516,12 +532,6 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
 }
 
 /* ---- sections that cannot begin ---- */
-
-/* Another process took us for dead and gave our number away. */
-static void expel(void)
-{
-  seen->members[bucket->arena.member].id ^= 1;
-}
 
 TEST(
     word_of_the_dead,
