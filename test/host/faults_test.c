@@ -167,6 +167,7 @@ static void become_busy(void)
   await_helper();
   if (hearing == WHILE_ALONE && !other)
     CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
+  if (other) CHECK(wlh_agent_listen(agent) < 0); /* The other thread's wake-ups would wait. */
   if (hearing == UNTIL_BUSY && heard >= 0) CHECK(!wlh_agent_hear(agent, false));
   stop_hearing();
 }

@@ -63,6 +63,7 @@ struct actor {
   int woken; /* an eventfd */
   int heard; /* from wlh_agent_listen, or -1 */
   unsigned seed;
+  int stay; /* after about so many requests, it closes the bucket and opens it again */
 };
 
 static uint64_t now_ms(void)
@@ -116,6 +117,13 @@ static void failed(const char *what, long detail)
 }
 
 /* ---- what is checked ---- */
+
+/* AddressSanitizer calls this before its report, during which the process may be killed. */
+void __asan_on_error(void);
+void __asan_on_error(void)
+{
+  failed("an error of memory", getpid());
+}
 
 static void check_alone(struct actor *actor, int name, uint32_t mode)
 {
@@ -388,7 +396,7 @@ static void *run(void *data)
   enter(actor);
   while (!atomic_load(&world->stop) && rand_r(&actor->seed) % 3000 != 0) {
     one_request(actor);
-    if (rand_r(&actor->seed) % 300 != 0) continue;
+    if (rand_r(&actor->seed) % actor->stay != 0) continue;
     leave(actor);
     enter(actor);
   }
@@ -422,6 +430,7 @@ static int work(int process, int threads, unsigned seed)
   for (int i = 0; i < threads; i++) {
     struct slot *slot = &world->slots[process * THREADS + i];
     init_actor(&actors[i], slot, seed * 31 + (unsigned)i);
+    actors[i].stay = seed / THREADS % 4 == 0 ? 1 : 300;
     atomic_store(&slot->pid, (int)getpid());
   }
   for (int i = 0; i < threads; i++)
