@@ -33,12 +33,16 @@ const WORDS = {
 };
 
 /** The word for the error of a request; undefined for errors that the test itself caused. */
-function wordFor(error) {
+function wordFor(error, words) {
   if (error instanceof LockStolenError) return 'stolen';
   if (error.name === 'QuotaExceededError') return 'full';
   if (error.name !== 'TypeError') return undefined;
-  const [, limit] = /have (?:the limit (\d+)|no limit)\.$/.exec(error.message) ?? [];
-  return `limit ${limit ?? 0}`;
+  const own = words.includes('limit')
+    ? `the limit ${words[words.indexOf('limit') + 1]}`
+    : 'no limit';
+  const [, asked, limit] =
+    /has (.*), but .* have (?:the limit (\d+)|no limit)\.$/.exec(error) ?? [];
+  return asked === own ? `limit ${limit ?? 0}` : error.message;
 }
 
 class Play {
@@ -72,7 +76,7 @@ class Play {
     const name = words.includes('of') ? words[words.indexOf('of') + 1] : 'a';
     const options = words.map((word, i) => WORDS[word]?.(words[i + 1]));
     const controller = new AbortController();
-    const request = { id, letter, name, controller, state: 'asked', end: () => {} };
+    const request = { id, letter, name, words, controller, state: 'asked', end: () => {} };
     const signal = words.some((word) => word === 'steal' || word === 'ifAvailable')
       ? {}
       : { signal: controller.signal };
@@ -94,11 +98,11 @@ class Play {
         request.token = lock?.token;
         return lock && new Promise((resolve) => (request.end = resolve));
       })
-      .catch((error) => this.#note(request, wordFor(error)));
+      .catch((error) => this.#note(request, wordFor(error, words)));
   }
 
   #block(request, acquire) {
-    const note = (error) => this.#note(request, wordFor(error));
+    const note = (error) => this.#note(request, wordFor(error, request.words));
     try {
       const handle = acquire();
       this.#note(request, handle ? 'granted' : 'unavailable');

@@ -1,12 +1,12 @@
 'use strict';
 
-/** Limits of names, and Semaphore. cases.test.js and programs.test.js test what a limit admits. */
+/** Semaphore. cases.test.js and programs.test.js test the limits of names. */
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
 const { Semaphore, locks, openBucket, turn, needs } = require('../helpers/scope.js');
-const { freshName, hold, nothing, rejectionOf } = require('../helpers/locks.js');
+const { freshName, nothing, rejectionOf } = require('../helpers/locks.js');
 
 const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
 
@@ -22,22 +22,6 @@ async function mostOf(semaphore, count) {
   await Promise.all(Array.from({ length: count }, () => semaphore.run(work)));
   return most;
 }
-
-describe('the options limit and weight', () => {
-  it('reject a shared request with another limit, in words that have both', async () => {
-    for (const [first, other, message] of [
-      [shared(2), shared(3), /limit 3.*limit 2/],
-      [shared(2), { mode: 'shared' }, /no limit.*limit 2/],
-      [{ mode: 'shared' }, shared(2), /limit 2.*have no limit/],
-    ]) {
-      const name = freshName();
-      const held = await hold(locks, name, first);
-      await assert.rejects(locks.request(name, other, nothing), { name: 'TypeError', message });
-      if (!needs('sync').skip) assert.throws(() => locks.tryAcquireSync(name, other), message);
-      await held.release();
-    }
-  });
-});
 
 describe('class Semaphore', () => {
   it('runs as many callbacks at a time as it has permits, with the lock', async () => {
