@@ -22,24 +22,6 @@ describe('between processes', { skip }, () => {
     const named = await start(t, { bucket: '', options });
     assert.equal((await named.ask('query')).held.length, 0);
   });
-
-  /** @type {Record<string, (remote: any) => any>} */
-  const ends = {
-    'calls process.exit()': (remote) => remote.tell('exit'),
-    'has nothing more to do': (remote) => remote.tell('finish'),
-  };
-  for (const [how, end] of Object.entries(ends)) {
-    it(`a process that ${how} gives its lock to the next one`, async (t) => {
-      const { locks, where } = freshBucket(t);
-      const other = await start(t, where);
-      await other.hold('a');
-      const mine = locks.request('a', (lock) => lock.mode);
-      await pendingOn(locks, 'a');
-      end(other);
-      assert.equal(await mine, 'exclusive');
-      await other.exited;
-    });
-  }
 });
 
 describe('threads of processes', { skip }, () => {
