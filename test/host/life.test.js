@@ -15,7 +15,7 @@ const { Worker } = require('node:worker_threads');
 const host = require('../../lib/host.js');
 const webLocks = require('../../lib/index.js');
 const { freshName, hold } = require('../helpers/locks.js');
-const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+const { freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
@@ -132,21 +132,6 @@ describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
       };
       Promise.all([bucket.ready, other.ready]).then(wait);`;
     assert.deepEqual(await program(t, body, directory), ended('ordered\n'));
-  });
-});
-
-describe('the lock of a process that died', { skip }, () => {
-  it('is granted to a thread that blocks in acquireSync()', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const [holder, other] = [
-      await RemoteProcess.start(t, where),
-      await RemoteProcess.start(t, where),
-    ];
-    await holder.hold('a');
-    const blocked = other.ask('sync', { name: 'a', options: { timeout: 30_000 } });
-    await pendingOn(locks, 'a');
-    holder.kill();
-    assert.deepEqual(await blocked, { value: 'held' });
   });
 });
 
