@@ -301,7 +301,7 @@ static void begin_step(const char *name, int step, int failing_step)
   wlk_mutex_lock(&bucket->mu); /* The helper does nothing in between. */
   if (is_one_of(name, " socket bind listen fstatat64 fchmodat renameat inotify_add_watch "))
     wlh_port_unbind(&bucket->port, bucket->arena.member);
-  arm(name, 1, is_one_of(name, " recv read ") ? 2 : INT32_MAX);
+  arm(name, 1, is_one_of(name, " recv read write ") ? 2 : INT32_MAX);
   wlk_mutex_unlock(&bucket->mu);
 }
 
