@@ -467,7 +467,6 @@ class Runner {
   controllers = [...Array.from({ length: SIGNALS }, () => new AbortController()), lasting];
   /** Of signals, by their numbers, and of cancellations. */
   reasons = [new Error('a reason'), null, 0];
-  warnings = [];
   /** @type {Promise<void> | undefined} of the second opening */
   closing;
 
@@ -623,6 +622,8 @@ class Runner {
   }
 
   isAsExpected() {
+    // In the host scope, a warning waits for the answer to a query.
+    if (warnings.length < this.judge.warnings.length) return false;
     return this.calls.every(({ log, id }) => log.length >= this.judge.logs[id].length);
   }
 
@@ -830,13 +831,17 @@ for (const event of ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 
 }
 
 let warnings = [];
+/** Of the current program. @type {Runner} */
+let runner;
 let hasFailed = false;
 /** The programs that ended since the last count of what is kept. */
 let uncounted = 0;
 /** The pairs of a kind of call and an option that were tried. */
 const seen = new Set();
 process.emitWarning = (message, { code } = {}) => {
-  if (code === 'WEB_LOCKS_SLOW') warnings.push(/lock "(.)/.exec(message)[1]);
+  if (code !== 'WEB_LOCKS_SLOW') return;
+  warnings.push(/lock "(.)/.exec(message)[1]);
+  runner.changed();
 };
 
 /** The pairs that no program has drawn although the scope has the option. */
@@ -877,7 +882,7 @@ async function main() {
   const alive = setInterval(() => {}, 1e6);
   await fc.assert(
     fc.asyncProperty(program, fc.boolean(), async (steps, isOpen) => {
-      const runner = new Runner();
+      runner = new Runner();
       const { judge } = runner;
       warnings = [];
       told = new Map();
