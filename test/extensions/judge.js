@@ -115,7 +115,9 @@ class Judge {
     call.form = KINDS[kind].form;
     const isAborted = signal !== undefined && this.aborted.has(signal);
     if (isRefused(kind, options, this.scope, this.isTogether)) {
-      return this.#settle(call, isAborted ? `refused or reason ${signal}` : 'refused');
+      const isClosed = this.#closed.has(call.opening);
+      const other = isAborted ? `reason ${signal}` : isClosed && CLOSED;
+      return this.#settle(call, other ? `refused or ${other}` : 'refused');
     }
     call.all = { ...options, ...fixed };
     if (isAborted) return this.#settle(call, `reason ${signal}`);

@@ -372,7 +372,8 @@ class Call {
 
   outcome(ending) {
     if (ending === 'return') return 'value';
-    this.thrown = ending === 'loss' ? (this.loss ?? new Error('no loss')) : ERRORS[ending]();
+    const { loss = new Error('no loss') } = this;
+    this.thrown = ending === 'loss' ? loss : ERRORS[ending]();
     throw this.thrown;
   }
 
