@@ -294,7 +294,11 @@ class LockRequest {
    * @param {unknown} reason
    */
   signalToAbort(reason) {
-    if (!this.withdraw()) return;
+    if (this.withdraw()) this.announceAbort(reason);
+  }
+
+  /** Notifies users of the end of a withdrawn request. @param {unknown} reason */
+  announceAbort(reason) {
     this.rejectPromise(reason);
     this.observer?.onAbort(reason);
     this.observer?.onEnd(reason);

@@ -189,6 +189,11 @@ const crowd = fc
         ['RWLock.runShared', {}],
       ],
       [
+        ['RWLock.acquireShared', {}],
+        ['RWLock.runExclusive', {}],
+        ['RWLock.acquireShared', {}],
+      ],
+      [
         ['Semaphore.run', { weight: 2 }],
         ['Semaphore.acquire', { weight: 2 }],
         ['Semaphore.run', {}],

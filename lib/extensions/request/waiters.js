@@ -27,17 +27,22 @@ class Waiting {
   }
 
   /**
-   * Aborts all requests that are pending now, even one that the abort of another grants.
+   * Aborts all requests that are pending now, even one that the end of another grants. All of them
+   * end before users are notified, who could otherwise get a lock that is released at once.
    * @param {unknown} reason
    */
   abort(reason) {
     /** @type {Request[]} */
-    const requests = [];
+    const pending = [];
     forEachOf(this.#requests, (/** @type {Request} */ request) => {
       // A request that was granted is not aborted, even if its answer was not announced yet.
-      if (request.isPending) requests[requests.length] = request;
+      if (request.isPending) pending[pending.length] = request;
     });
-    for (let i = 0; i < requests.length; i++) requests[i].signalToAbort(reason);
+    /** @type {Request[]} */
+    const ended = [];
+    for (let i = 0; i < pending.length; i++)
+      if (pending[i].withdraw()) ended[ended.length] = pending[i];
+    for (let i = 0; i < ended.length; i++) ended[i].announceAbort(reason);
   }
 }
 
