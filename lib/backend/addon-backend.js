@@ -376,7 +376,11 @@ class AddonBackend {
    * @param {Requester} request @param {boolean} wasPending @param {Error} error
    */
   #closeWithoutLock(request, wasPending, error) {
-    if (request.tag === NO_TAG) return;
+    if (request.tag === NO_TAG) {
+      // The end of another request has let this one pass.
+      if (wasPending && request.isGranted) request.failed(() => error);
+      return;
+    }
     exchange[TAG] = request.tag;
     calls.end();
     if (exchange[EVENT_COUNT] !== 0) agent.applyEvents();

@@ -75,8 +75,8 @@
  *   of the name use this limit (0 for none), which differs from the limit of the request
  * @property {() => void} [queueFull] ends a request because of its `maxPending`
  * @property {(why: () => unknown) => void} failed ends a request that could not be made, or whose
- *   bucket is closed before its grant is announced. `why` creates the error when the failure is
- *   announced
+ *   bucket is closed before the thread knows of its grant. `why` creates the error when the failure
+ *   is announced
  * @property {() => void} announceAnswer notifies users that the request was granted, is unavailable
  *   or failed, if that is still true
  * @property {boolean} isDelivered whether user code was called with the answer; valid after

@@ -138,17 +138,6 @@ describe('close(), while calls are not answered,', { skip }, () => {
     }
   });
 
-  it('fails a request whose thread does not know of the grant', async (t) => {
-    const { bucket, locks, where } = freshBucket(t);
-    await bucket.ready;
-    // The request waits for this query, so it is granted by the helper.
-    const before = assert.rejects(locks.query(), CLOSED);
-    const asked = locks.request('a', () => assert.fail('called'));
-    block();
-    await Promise.all([assert.rejects(asked, CLOSED), bucket.close(), before]);
-    assert.deepEqual(await openAgain(where).locks.query(), NOTHING);
-  });
-
   it('ends a lock and a release although neither can be done just then', async (t) => {
     const { locks, where } = freshBucket(t);
     const second = openAgain(where);
