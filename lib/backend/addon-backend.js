@@ -367,7 +367,11 @@ class AddonBackend {
     this.announce();
   }
 
-  /** @param {ManagerHandle} _handle of the bucket */
+  /**
+   * Ends the queries of the host scope. Their calls apply events, which may report grants, so they
+   * come after the end of the requests: see `close`.
+   * @param {ManagerHandle} _handle of the bucket
+   */
   endJobs(_handle) {}
 
   /**
