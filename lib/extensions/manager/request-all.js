@@ -264,7 +264,7 @@ class Group {
     /** @type {PartRequest[]} */
     const waiting = [];
     for (let i = 0; i < this.#pending.length; i++) {
-      if (this.#pending[i].state === PENDING) waiting[waiting.length] = this.#pending[i];
+      if (this.#pending[i].isPending) waiting[waiting.length] = this.#pending[i];
     }
     if (waiting.length === 0) return false;
     mostBlocked(waiting).endWait();

@@ -5,7 +5,6 @@
  * channels. Most requests have no Watch.
  */
 
-const { PENDING } = require('../../standard/lock-request.js');
 const { threadsNow: now } = require('../../platform/intrinsics.js');
 const { LockTimeoutError } = require('../errors/lock-errors.js');
 const channels = require('./channels.js');
@@ -76,7 +75,7 @@ class Watch {
   }
 
   onStart() {
-    publish(channels.start, this, { pending: this.request.state === PENDING });
+    publish(channels.start, this, { pending: this.request.isPending });
   }
 
   /** Starts the timers of the hold, and publishes the grant. */
